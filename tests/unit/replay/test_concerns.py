@@ -20,7 +20,13 @@ from pipeline.replay.keyed.topics import list_keyed_topics
 from pipeline.replay.metrics import SessionMetrics
 
 UNKNOWN = Setting("500", Origin.UNKNOWN, 341.0)
+OPEN = SimpleNamespace(assumptions=(), settings={"linger.ms": UNKNOWN})
+UNNAMED = SessionMetrics({}, is_watched=True)
+CONTRADICTED = "metrics contradict the log: "
 WATCHED = SessionMetrics({}, is_watched=True, client_id="app", total_difference_ratio=0.01)
+SHARED, POOLED = replace(WATCHED, client_bytes=(200.0, 100.0)), "no producer ids: "
+AS_ONE, DEALT = "all producers of the topic are replayed as one", "records are dealt to 2 producers at random"
+UNLED = "who led partitions 0, 2 for a part of the window is not known"
 
 
 def recorded(records=(400, 600)):
@@ -28,23 +34,14 @@ def recorded(records=(400, 600)):
 
 
 def finding(**changes):
-    fields = {
-        "record_count": 1000,
-        "counts": {},
-        "timestamp_type": "CreateTime",
-        "sampling_rate": 1.0,
-        "producer_id": 7,
-        "baseline": SimpleNamespace(assumptions=(), settings={}),
-    }
+    fields = {"record_count": 1000, "counts": {}, "timestamp_type": "CreateTime", "sampling_rate": 1.0}
+    fields |= {"producer_id": 7, "baseline": SimpleNamespace(assumptions=(), settings={})}
     return SimpleNamespace(**{**fields, **changes})
 
 
-def replace_fields(session, **changes):
-    return SimpleNamespace(**{**vars(session), **changes})
-
-
-HALF = finding(record_count=500)
-"""One of two sessions: what holds of one alone is said, too."""
+def half_of(**changes):
+    """Two sessions: what holds of one alone is said, too."""
+    return [finding(record_count=500), finding(record_count=500, **changes)]
 
 
 def concerns(*, records=(400, 600), findings=None, reason="", log=None, metrics=(WATCHED,)):
@@ -66,30 +63,21 @@ def test_good_data_gives_no_concern():
         ({"findings": []}, "no arrivals are stored"),
         ({"findings": [finding(record_count=900)]}, "the arrivals of 100 of 1000 records are not known"),
         ({"findings": [finding(timestamp_type="LogAppendTime")]}, "LogAppendTime: when its records were sent is lost"),
-        (
-            {"findings": [HALF, replace_fields(HALF, timestamp_type="LogAppendTime")]},
-            "LogAppendTime: when its records were sent is lost",
-        ),
+        ({"findings": half_of(timestamp_type="LogAppendTime")}, "LogAppendTime: when its records were sent is lost"),
         ({"findings": [finding(counts={"outlier": 11})]}, "11 timestamps are far off"),
         ({"log": LogFacts(missing_count=11)}, "11 offsets are gone from the log (compacted or lost)"),
         ({"log": LogFacts(compacted_count=30)}, "30 offsets are gone from the log (compacted)"),
         ({"log": LogFacts(late_starts=(1,))}, "the log of partition 1 begins inside the window"),
+        ({"metrics": [replace(UNNAMED, spare_client_count=2)]}, f"{CONTRADICTED}2 clients"),
         (
-            {"metrics": [SessionMetrics({}, is_watched=True, spare_client_count=2)]},
-            "metrics contradict the log: 2 clients",
-        ),
-        (
-            {"metrics": [SessionMetrics({}, is_watched=True, client_id="app", total_difference_ratio=0.051)]},
-            "metrics contradict the log: a producer's bytes differ by 5 %",
+            {"metrics": [replace(WATCHED, total_difference_ratio=0.051)]},
+            f"{CONTRADICTED}a producer's bytes differ by 5 %",
         ),
         (
             {"log": LogFacts(unknown_leader_partitions=(0, 2))},
-            "who led partitions 0, 2 for a part of the window is not known",
+            "who led partitions 0, 2 for a part of the window is not",
         ),
-        (
-            {"findings": [finding(baseline=SimpleNamespace(assumptions=(), settings={"linger.ms": UNKNOWN}))]},
-            "linger.ms is not known, the data leave it open: 500 is taken",
-        ),
+        ({"findings": [finding(baseline=OPEN)]}, "linger.ms is not known, the data leave it open: 500 is taken"),
         ({"reason": "librdkafka-x cannot be simulated"}, "librdkafka-x cannot be simulated"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -109,14 +97,11 @@ def test_what_makes_a_prediction_worthless_is_a_reason(changes, reason):
         ({"findings": [finding(counts={"aborted": 40})]}, "40 records of aborted transactions are replayed"),
         ({"findings": [finding(producer_id=-1)]}, "no producer ids"),
         (
-            {"findings": [HALF, replace_fields(HALF, producer_id=-1)], "metrics": (WATCHED, WATCHED)},
-            "no producer ids: all producers of the topic are replayed as one",
+            {"findings": half_of(producer_id=-1), "metrics": (WATCHED, WATCHED)},
+            f"{POOLED}all producers of the topic are",
         ),
-        (
-            {"findings": [finding(producer_id=-1)], "metrics": (replace(WATCHED, client_bytes=(200.0, 100.0)),)},
-            "no producer ids: records are dealt to 2 producers at random",
-        ),
-        ({"findings": [HALF, replace_fields(HALF, sampling_rate=0.5)]}, "a sample of the window's time"),
+        ({"findings": [finding(producer_id=-1)], "metrics": (SHARED,)}, f"{POOLED}{DEALT}"),
+        ({"findings": half_of(sampling_rate=0.5)}, "a sample of the window's time"),
         ({"findings": [finding(sampling_rate=0.5)]}, "a sample of the window's time"),
         ({"records": (1000,)}, "one partition"),
         ({"log": LogFacts(missing_count=10)}, "10 offsets are gone"),
@@ -125,7 +110,7 @@ def test_what_makes_a_prediction_worthless_is_a_reason(changes, reason):
         ({"log": LogFacts(moved=(0, 2))}, "leaders of partitions 0, 2 were elected in the window"),
         ({"log": LogFacts(empty_minute_count=3)}, "3 minutes of the window hold no record"),
         ({"metrics": [SessionMetrics({})]}, "no producer metrics of this window"),
-        ({"metrics": [SessionMetrics({}, is_watched=True)]}, "a producer without metrics"),
+        ({"metrics": [UNNAMED]}, "a producer without metrics"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -152,9 +137,8 @@ def test_what_keys_alone_say_is_worth_what_the_log_is(log, unknown, unanswered, 
     """A compacted topic lost most records of its hot key, and the plan for twice the partitions was called trusted."""
     recorded = SimpleNamespace(keyless_count=0, records=np.array([600, 400]), partition_count=2)
     topic = SimpleNamespace(recorded=recorded, concerns=list_concerns(recorded, (), "not simulated", log, ()))
-    keys = SimpleNamespace(
-        strategy="murmur2", unknown_record_count=unknown, moves=MoveTotals(unanswered_records=unanswered)
-    )
+    moves = MoveTotals(unanswered_records=unanswered)
+    keys = SimpleNamespace(strategy="murmur2", unknown_record_count=unknown, moves=moves)
     trusts = _describe_trusts(topic, SimpleNamespace(runs=None, keys=keys, reason=""), {})
     assert trusts["trust"].startswith(said)
 
@@ -186,11 +170,8 @@ def test_a_key_without_an_answer_stops_no_other_topic(answered):
     assignment = SimpleNamespace(strategy="mine", candidate="c", partition_counts=[2])
     topics = [SimpleNamespace(topic=name, topic_id="", assignments=[assignment]) for name in "ab"]
     plan = SimpleNamespace(topics=topics, previous=[-1], window_starts_ms=[0])
-    sums = {
-        (number, 0): SimpleNamespace(
-            keys=SimpleNamespace(record_count=count), assigned={0: (None, MoveTotals(unanswered_records=1))}
-        )
-        for number, count in enumerate((1, 1 + answered))
-    }
+    assigned = {0: (None, MoveTotals(unanswered_records=1))}
+    keys = [SimpleNamespace(record_count=count) for count in (1, 1 + answered)]
+    sums = {(number, 0): SimpleNamespace(keys=of, assigned=assigned) for number, of in enumerate(keys)}
     with nullcontext() if answered else pytest.raises(ConfigError, match="mine was not asked about keys of topic a"):
         assert [topic for _, topic, _ in list_keyed_topics(plan, sums)] == ["a", "b"]

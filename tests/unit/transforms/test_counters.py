@@ -16,38 +16,21 @@ NODE = "kafka_producer_producer_node_metrics_"
 CLIENT = "kafka_producer_producer_metrics_"
 LIBRDKAFKA = "librdkafka_"
 START = "kafka_producer_app_info_start_time_ms"
-SCHEMA = {
-    "subject": pl.String,
-    "source": pl.String,
-    "observed_at_ms": pl.Int64,
-    "a": pl.Float64,
-    "b": pl.Float64,
-    "started_at_ms": pl.Int64,
-    "scraped_before_ms": pl.Int64,
-}
+SCHEMA = {"subject": pl.String, "source": pl.String, "observed_at_ms": pl.Int64, "a": pl.Float64, "b": pl.Float64}
+SCHEMA |= {"started_at_ms": pl.Int64, "scraped_before_ms": pl.Int64}
 
 
 def increases(*rows):
     """Of one subject: (second, value, started second, scraped before second) → (increase, covered seconds, reset, gap)."""
-    frame = pl.DataFrame(
-        [
-            ("s", "pages", at * S, float(value), 0.0, *(None if t is None else t * S for t in rest))
-            for at, value, *rest in rows
-        ],
-        SCHEMA,
-        orient="row",
-    )
+    scraped = [
+        ("s", "pages", at * S, float(value), 0.0, *(None if t is None else t * S for t in rest))
+        for at, value, *rest in rows
+    ]
+    frame = pl.DataFrame(scraped, SCHEMA, orient="row")
     settings = SampleSettings(span=TimeWindow(0, 60 * MINUTE), window_ms=MINUTE, interval_ms={"pages": 5 * S})
     found = with_increases(frame, ("a", "b"), ("subject",), settings).sort("observed_at_ms")
-    return [
-        (
-            row["a_increase"],
-            None if row["covered_ms"] is None else row["covered_ms"] / S,
-            row["reset_count"],
-            row["gap_count"],
-        )
-        for row in found.to_dicts()
-    ]
+    found = found.with_columns(covered_s=pl.col("covered_ms") / S)
+    return found.select("a_increase", "covered_s", "reset_count", "gap_count").rows()
 
 
 @pytest.mark.parametrize(
@@ -83,21 +66,14 @@ def test_increases(rows, expected):
 
 
 def samples(*rows):
-    return pa.Table.from_pylist(
-        [
-            {"source": source, "instance": instance, "observed_at_ms": at * S, "name": name, "value": value}
-            | {"labels": list(labels.items())}
-            for source, instance, at, name, labels, value in rows
-        ],
-        pa.schema(
-            [
-                *((name, pa.string()) for name in ("source", "instance", "name")),
-                ("observed_at_ms", pa.int64()),
-                ("labels", pa.map_(pa.string(), pa.string())),
-                ("value", pa.float64()),
-            ]
-        ),
-    )
+    told = [
+        {"source": source, "instance": instance, "observed_at_ms": at * S, "name": name, "value": value}
+        | {"labels": list(labels.items())}
+        for source, instance, at, name, labels, value in rows
+    ]
+    types = dict.fromkeys(("source", "instance", "name"), pa.string())
+    types |= {"observed_at_ms": pa.int64(), "labels": pa.map_(pa.string(), pa.string()), "value": pa.float64()}
+    return pa.Table.from_pylist(told, pa.schema(types))
 
 
 def node(at, total, *, source="producer_metrics", broker=1, client="c", instance="i"):
@@ -110,15 +86,11 @@ def node(at, total, *, source="producer_metrics", broker=1, client="c", instance
 
 
 def summarise(table, first=0, last=2, configs=None):
-    settings = SampleSettings(
-        span=TimeWindow(first * MINUTE, last * MINUTE),
-        window_ms=MINUTE,
-        interval_ms={"producer_metrics": 5 * S, "prometheus": 5 * S},
-    )
+    span, intervals = TimeWindow(first * MINUTE, last * MINUTE), {"producer_metrics": 5 * S, "prometheus": 5 * S}
+    settings = SampleSettings(span=span, window_ms=MINUTE, interval_ms=intervals)
     nodes = summarise_nodes(with_labels(table), settings).to_arrow()
-    rows = finish_nodes(nodes, precedence=tuple(KINDS), client_configs=configs or {}).to_pylist(
-        maps_as_pydicts="strict"
-    )
+    finished = finish_nodes(nodes, precedence=tuple(KINDS), client_configs=configs or {})
+    rows = finished.to_pylist(maps_as_pydicts="strict")
     return {(int(r["window_start"].timestamp()) // 60, r["client_id"], r["broker_id"]): r for r in rows}
 
 
@@ -168,10 +140,8 @@ def test_of_two_sources_the_nearest_to_the_client_counts():
     rows += [row for at in (5, 10) for row in node(at, at, source="prometheus", instance="h:1")]
     rows += [row for at in (5, 10) for row in node(at, 9 * at, source="prometheus", client="d", instance="h:1")]
     found = summarise(samples(*rows))
-    assert {key[1]: (row["source"], row["request_count"]) for key, row in found.items()} == {
-        "c": ("producer_metrics", 5),
-        "d": ("prometheus", 45),
-    }
+    counted = {key[1]: (row["source"], row["request_count"]) for key, row in found.items()}
+    assert counted == {"c": ("producer_metrics", 5), "d": ("prometheus", 45)}
 
 
 def test_bootstrap_connections_are_no_brokers_and_configs_are_told():

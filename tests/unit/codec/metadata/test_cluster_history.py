@@ -25,17 +25,9 @@ def topic(name="t", topic_id="id"):
 
 
 def partition(leader=1, topic_id="id", number=0):
-    return RecordType.PARTITION, {
-        "partition_id": number,
-        "topic_id": topic_id,
-        "replicas": [1, 2],
-        "isr": [1, 2],
-        "removing_replicas": [],
-        "adding_replicas": [],
-        "leader": leader,
-        "leader_epoch": 0,
-        "partition_epoch": 0,
-    }
+    fields = {"partition_id": number, "topic_id": topic_id, "leader": leader, "leader_epoch": 0, "partition_epoch": 0}
+    replicas = {"replicas": [1, 2], "isr": [1, 2], "removing_replicas": [], "adding_replicas": []}
+    return RecordType.PARTITION, fields | replicas
 
 
 def change(topic_id="id", **fields):
@@ -43,14 +35,8 @@ def change(topic_id="id", **fields):
 
 
 def broker(broker_id=1, *, fenced=True):
-    return RecordType.REGISTER_BROKER, {
-        "broker_id": broker_id,
-        "broker_epoch": 5,
-        "rack": "r",
-        "end_points": [{"name": "C", "host": "h", "port": 9092}],
-        "fenced": fenced,
-        "log_dirs": ["d"],
-    }
+    fields = {"broker_id": broker_id, "broker_epoch": 5, "rack": "r", "fenced": fenced, "log_dirs": ["d"]}
+    return RecordType.REGISTER_BROKER, fields | {"end_points": [{"name": "C", "host": "h", "port": 9092}]}
 
 
 def broker_change(**fields):
@@ -88,14 +74,10 @@ def test_a_partition_change(fields, leader, epoch, isr):
 
 
 def test_leader_terms():
-    history, _ = fold(
-        (10, topic(), partition()), (20, change(leader=2)), (25, change(isr=[2])), (30, change(leader=-1))
-    )
-    assert history.leader_terms(T0) == (
-        LeaderTerm("id", 0, 1, 10),
-        LeaderTerm("id", 1, 2, 20),
-        LeaderTerm("id", 2, NO_LEADER, 30),
-    )
+    changes = ((20, change(leader=2)), (25, change(isr=[2])), (30, change(leader=-1)))
+    history, _ = fold((10, topic(), partition()), *changes)
+    terms = ((0, 1, 10), (1, 2, 20), (2, NO_LEADER, 30))
+    assert history.leader_terms(T0) == tuple(LeaderTerm("id", *term) for term in terms)
     assert history.state_at(30).leaders == {}
     assert history.known_since_ms == 10
     assert history.state_at(0).leaders == {T0: 1}  # before the first record: the first state that is known
@@ -107,11 +89,8 @@ def test_a_topic_made_again_starts_over():
         (20, (RecordType.REMOVE_TOPIC, {"topic_id": "id"})),
         (30, topic(topic_id="new"), partition(2, topic_id="new")),
     )
-    assert [state.topic_id if (state := history.state_at(at).partitions.get(T0)) else None for at in (10, 20, 30)] == [
-        "id",
-        None,
-        "new",
-    ]
+    first, gone, again = (history.state_at(at).partitions.get(T0) for at in (10, 20, 30))
+    assert (first.topic_id, gone, again.topic_id) == ("id", None, "new")
     assert history.state_at(20).topic_configs == {}
     assert history.leader_terms(T0) == (LeaderTerm("id", 0, 1, 10), LeaderTerm("new", 0, 2, 30))
 
@@ -160,14 +139,9 @@ def test_an_unregistered_broker_is_gone():
 
 
 def test_configs_override_defaults_and_can_be_taken_back():
-    history, _ = fold(
-        (10, topic(), partition(), config("7", resource=4, name="")), (20, config("5")), (30, config(None))
-    )
-    assert [history.state_at(at).topic_config("t") for at in (10, 20, 30)] == [
-        {"retention.ms": "7"},
-        {"retention.ms": "5"},
-        {"retention.ms": "7"},
-    ]
+    default = config("7", resource=4, name="")
+    history, _ = fold((10, topic(), partition(), default), (20, config("5")), (30, config(None)))
+    assert [history.state_at(at).topic_config("t") for at in (10, 20, 30)] == [{"retention.ms": days} for days in "757"]
 
 
 def test_eligible_leaders_are_cleared_by_topic_or_everywhere():
@@ -221,20 +195,11 @@ def test_broken_records(value, reason):
 # the end of `validVersions` in Kafka 4.4's JSON files of these records
 NEWEST_VERSIONS = {
     "REGISTER_BROKER": 4,
-    "UNREGISTER_BROKER": 0,
-    "TOPIC": 0,
     "PARTITION": 2,
-    "CONFIG": 0,
     "PARTITION_CHANGE": 2,
-    "FENCE_BROKER": 0,
-    "UNFENCE_BROKER": 0,
-    "REMOVE_TOPIC": 0,
-    "FEATURE_LEVEL": 0,
     "BROKER_REGISTRATION_CHANGE": 3,
-    "BEGIN_TRANSACTION": 0,
-    "END_TRANSACTION": 0,
-    "ABORT_TRANSACTION": 0,
-    "CLEAR_ELR": 0,
+    **dict.fromkeys(("UNREGISTER_BROKER", "TOPIC", "CONFIG", "FENCE_BROKER", "UNFENCE_BROKER", "REMOVE_TOPIC"), 0),
+    **dict.fromkeys(("FEATURE_LEVEL", "BEGIN_TRANSACTION", "END_TRANSACTION", "ABORT_TRANSACTION", "CLEAR_ELR"), 0),
 }
 
 
@@ -336,7 +301,7 @@ def seconds_of(*rows):
 def test_no_record_has_all_partitions_looked_at():
     """A host may write any number of them into its own log."""
     few = (RecordType.CLEAR_ELR, {"topic_name": "t"})
-    gone = [(RecordType.TOPIC, {"name": "u", "topic_id": "other"}), (RecordType.REMOVE_TOPIC, {"topic_id": "other"})]
+    gone = [topic("u", "other"), (RecordType.REMOVE_TOPIC, {"topic_id": "other"})]
     assert seconds_of(*[few] * 5_000) < 2
     assert seconds_of(*gone * 5_000) < 2
 

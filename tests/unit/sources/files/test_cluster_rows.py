@@ -40,9 +40,8 @@ T0 = TopicPartition("t", 0)
 
 
 def state(leader, epoch, *, topic_id="id", replicas=(1, 2), isr=(1, 2)):
-    return PartitionState(
-        topic="t", topic_id=topic_id, partition=0, leader_id=leader, leader_epoch=epoch, replicas=replicas, isr=isr
-    )
+    of = {"topic": "t", "topic_id": topic_id, "partition": 0, "replicas": replicas, "isr": isr}
+    return PartitionState(leader_id=leader, leader_epoch=epoch, **of)
 
 
 def history(*moments, brokers=(1, 2), since_ms=0):
@@ -56,17 +55,26 @@ def history(*moments, brokers=(1, 2), since_ms=0):
 
 
 def replica(broker_id, end, *, size=100, is_future=False):
-    return ReplicaState(
-        topic="t",
-        topic_id="id",
-        partition=0,
-        broker_id=broker_id,
-        log_directory=f"/root/d{broker_id}",
-        log_end_offset=end,
-        high_watermark=None if end is None else end - 1,
-        size_bytes=size,
-        is_future=is_future,
-    )
+    ends = {"log_end_offset": end, "high_watermark": None if end is None else end - 1}
+    of = {
+        "topic": "t",
+        "topic_id": "id",
+        "partition": 0,
+        "broker_id": broker_id,
+        "log_directory": f"/root/d{broker_id}",
+    }
+    return ReplicaState(**of, **ends, size_bytes=size, is_future=is_future)
+
+
+def windows_of(known, batch_epoch, newest=None):
+    """States of the first window, to which partition t-0 was written in an epoch."""
+    epochs = {} if batch_epoch is None else {0: {("t", "id", 0): batch_epoch}}
+    return list_window_states(known, WINDOWS[:1], epochs, newest=newest)
+
+
+def replica_rows(states, *replicas):
+    """Rows of replicas on brokers 1 and 2, unless others are given."""
+    return list(iter_cluster_state_rows("c", replicas or (replica(1, 90), replica(2, 100)), states, str))
 
 
 def test_a_broker_is_listed_when_registered_or_when_its_disk_was_found():
@@ -92,11 +100,7 @@ def test_a_broker_is_listed_when_registered_or_when_its_disk_was_found():
 
 def test_disks_are_told_by_log_directory_and_with_what_their_volumes_hold_where_brokers_say():
     replicas = [replica(1, 9), replace(replica(1, 9, is_future=True), log_directory="/root/other"), replica(2, None)]
-    replicas += [
-        replica(2, 9, size=50),
-        replace(replica(3, 9), size_bytes=None),
-        replace(replica(1, 9), broker_id=None),
-    ]
+    replicas += [replica(2, 9, size=50), replica(3, 9, size=None), replace(replica(1, 9), broker_id=None)]
     spaces = {2: {"/root/d2": DirectorySpace(1_000, 400)}, 4: {"/data": DirectorySpace(70, 7)}}
     disks = disk_columns(replicas, spaces, lambda path: path.removeprefix("/root/"))
     assert disks == {
@@ -175,21 +179,18 @@ def live(*terms, at_ms, leader, epoch):
     ],
 )
 def test_what_is_observed_later_tells_a_window_only_what_its_leader_epochs_prove(known, batch_epoch, led):
-    epochs = {} if batch_epoch is None else {0: {("t", "id", 0): batch_epoch}}
-    (first,) = list_window_states(known, WINDOWS[:1], epochs)
-    rows = list(iter_cluster_state_rows("c", (replica(1, 90), replica(2, 100)), [first], str))
+    (first,) = windows_of(known, batch_epoch)
+    rows = replica_rows([first])
     assert {(row["leader_id"], row["leader_epoch"]) for row in rows} == (set() if led is None else {led})
     for row in rows:
         assert row["is_in_sync"] is None
         assert row["is_leader"] == (row["replica_id"] == led[0])
         assert row["observed_at"].timestamp() == 9 * 60
         assert "size_bytes" not in row
-    brokers = list(
-        iter_broker_rows("c", known, {1: 1}, [first], {1: {"a": "b"}}, disks={1: {"log_dir_bytes": {"d": 1}}})
-    )
-    assert {(row["is_fenced"], row["away_ms"], tuple(row["configs"]), "log_dir_bytes" in row) for row in brokers} == {
-        (None, None, (), False)
-    }
+    disks = {1: {"log_dir_bytes": {"d": 1}}}
+    brokers = list(iter_broker_rows("c", known, {1: 1}, [first], {1: {"a": "b"}}, disks=disks))
+    told = {(row["is_fenced"], row["away_ms"], tuple(row["configs"]), "log_dir_bytes" in row) for row in brokers}
+    assert told == {(None, None, (), False)}
 
 
 @pytest.mark.parametrize(
@@ -202,9 +203,8 @@ def test_what_is_observed_later_tells_a_window_only_what_its_leader_epochs_prove
     ],
 )
 def test_the_newest_window_has_what_changes_slowly_and_nothing_of_a_later_moment(known, batch_epoch, led):
-    epochs = {} if batch_epoch is None else {0: {("t", "id", 0): batch_epoch}}
-    states = list_window_states(known, WINDOWS[:1], epochs, newest=WINDOWS[0])
-    rows = list(iter_cluster_state_rows("c", (replica(1, 90), replica(2, 100)), states, str))
+    states = windows_of(known, batch_epoch, WINDOWS[0])
+    rows = replica_rows(states)
     now = known.state_at(9 * MINUTE_MS).partitions[T0]
     assert {(r["observed_leader_id"], r["observed_leader_epoch"]) for r in rows} == {(now.leader_id, 7)}
     assert [(r["leader_id"], r["leader_epoch"], r["is_in_sync"], r["size_bytes"]) for r in rows] == [
@@ -226,40 +226,25 @@ def test_the_newest_window_has_what_changes_slowly_and_nothing_of_a_later_moment
 )
 def test_the_answer_that_closes_a_window_tells_of_brokers_that_stood_from_within_it(at_ms, epoch, in_sync):
     known = live(at_ms=at_ms, leader=1, epoch=7)
-    epochs = {} if epoch is None else {0: {("t", "id", 0): epoch}}
-    states = list_window_states(known, WINDOWS[:1], epochs, newest=WINDOWS[0])
-    rows = list(iter_cluster_state_rows("c", (replica(1, 90), replica(2, 100)), states, str))
+    states = windows_of(known, epoch, WINDOWS[0])
+    rows = replica_rows(states)
     assert [row["is_in_sync"] for row in rows] == in_sync
     assert [row["size_bytes"] for row in rows] == [100, 100]
     assert [row["is_fenced"] for row in iter_broker_rows("c", known, {}, states, {})] == [None, None]
 
 
 def test_the_window_that_holds_the_moment_has_all_that_was_observed():
-    known = live(at_ms=90_000, leader=1, epoch=7)
-    known = replace(
-        known,
-        brokers={1: Timeline.always(Broker(broker_id=1)), 2: Timeline.always(Broker(broker_id=2, is_fenced=True))},
-    )
+    brokers = {1: Timeline.always(Broker(broker_id=1)), 2: Timeline.always(Broker(broker_id=2, is_fenced=True))}
+    known = replace(live(at_ms=90_000, leader=1, epoch=7), brokers=brokers)
     states = list_window_states(known, WINDOWS[1:])
-    rows = list(iter_cluster_state_rows("c", (replica(1, 90), replica(2, 80)), states, str))
+    rows = replica_rows(states, replica(1, 90), replica(2, 80))
     assert [(row["is_in_sync"], row["lag_count"]) for row in rows] == [(True, 0), (True, 10)]
     assert [row["is_fenced"] for row in iter_broker_rows("c", known, {}, states, {})] == [False, True]
 
 
 def test_stored_rows_get_the_leaders_that_are_known_later():
-    stored = [
-        {
-            "topic": "t",
-            "topic_id": "id",
-            "partition": 0,
-            "replica_id": one,
-            "leader_id": 1,
-            "leader_epoch": 7,
-            "is_leader": one == 1,
-            "is_in_sync": one == 1,
-        }
-        for one in (1, 2)
-    ]
+    led = {"topic": "t", "topic_id": "id", "partition": 0, "leader_id": 1, "leader_epoch": 7}
+    stored = [led | {"replica_id": one, "is_leader": one == 1, "is_in_sync": one == 1} for one in (1, 2)]
     moved = history((0, state(2, 8))).state_at(0)
     found = [(r["leader_id"], r["leader_epoch"], r["is_leader"], r["is_in_sync"]) for r in with_leaders(stored, moved)]
     assert found == [(2, 8, False, True), (2, 8, True, False)]
@@ -278,11 +263,8 @@ def test_partitions_that_came_later_are_not_in_windows_before_them():
             partitions[TopicPartition(topic, number)] = Timeline((moment,), (now,))
     now = replace(history((0, state(1, 0)), since_ms=at_ms), partitions=partitions)
     (first,) = list_window_states(now, WINDOWS[:1], {0: {("u", "id", 0): 0}})
-    assert {str(key): found.leader_id for key, found in first.state.partitions.items()} == {
-        "t-0": 1,
-        "u-0": 1,
-        "u-1": 1,
-    }
+    leaders = {str(key): found.leader_id for key, found in first.state.partitions.items()}
+    assert leaders == dict.fromkeys(("t-0", "u-0", "u-1"), 1)
 
 
 def test_a_metadata_log_that_begins_with_a_snapshot_says_nothing_of_windows_before():
@@ -309,9 +291,8 @@ def test_a_metadata_log_that_begins_with_a_snapshot_says_nothing_of_windows_befo
 )
 def test_how_long_a_broker_was_out_of_the_cluster(spells, away):
     values = tuple(None if fenced is None else Broker(broker_id=1, is_fenced=fenced) for _, fenced in spells)
-    known = replace(
-        history((-10, state(1, 0)), since_ms=-10), brokers={1: Timeline(tuple(m for m, _ in spells), values)}
-    )
+    brokers = {1: Timeline(tuple(m for m, _ in spells), values)}
+    known = replace(history((-10, state(1, 0)), since_ms=-10), brokers=brokers)
     assert away_ms(known, 1, 0, MINUTE_MS) == away
     assert away_ms(replace(known, known_since_ms=1), 1, 0, MINUTE_MS) is None
     assert away_ms(known, 2, 0, MINUTE_MS) is None
@@ -357,14 +338,9 @@ def test_retention(configs, kept_ms):
 
 def test_a_broker_without_partitions_is_one_and_a_controller_is_none():
     metadata = {"__cluster_metadata-0": [(0, 1)]}
-    disks = [
-        *(log_directory(1, held, path=path) for held, path in (({"t-0": [(0, 1)]}, "/a"), ({}, "/b"))),
-        log_directory(2, metadata),
-        log_directory(100, metadata),
-        log_directory(None, {"t-1": [(0, 1)]}),
-    ]
-    tree = LogTree(directories=tuple(disks))
-    assert count_directories(tree, {1, 2}) == {1: 2, 2: 1}
+    disks = [log_directory(1, {"t-0": [(0, 1)]}, path="/a"), log_directory(1, {}, path="/b")]
+    disks += [log_directory(2, metadata), log_directory(100, metadata), log_directory(None, {"t-1": [(0, 1)]})]
+    assert count_directories(LogTree(directories=tuple(disks)), {1, 2}) == {1: 2, 2: 1}
 
 
 def test_topic_ids_that_no_file_names_are_matched_by_name_and_said():
@@ -374,6 +350,6 @@ def test_topic_ids_that_no_file_names_are_matched_by_name_and_said():
     marked = replace(marked, partitions=(replace(marked.partitions[0], topic_id="older"),))
     tree, problems = with_ids_by_name(LogTree(directories=(log_directory(1, held), marked)), known)
     assert [p.topic_id for one in tree.directories for p in one.partitions] == ["id", None, None, "older"]
-    assert [(one.path, one.reason) for one in problems] == [
-        ("/d1", "1 partition without partition.metadata: topics are known by name only")
-    ]
+    (problem,) = problems
+    said = "1 partition without partition.metadata: topics are known by name only"
+    assert (problem.path, problem.reason) == ("/d1", said)

@@ -18,46 +18,38 @@ from pipeline.sources.questions import ClusterQuestion
 from pipeline.sources.source import ClusterReading, Described
 from tests.batches import START_MS, make_batch, make_records
 
-WINDOW = TimeWindow(100, 200)
+WINDOW, HOUR = TimeWindow(100, 200), TimeWindow(0, 60 * MINUTE_MS)
+GONE = "records were gone before they were read, by retention or a purge (`topics` leaves topics out): of a-0"
 A, OTHER = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
 def led(key, *terms, topic_id="id"):
     """A timeline of a partition's leaders: moments and brokers, None where it is deleted."""
-    states = tuple(
-        broker
-        if broker is None
-        else PartitionState(
-            topic=key.topic,
-            topic_id=topic_id,
-            partition=key.partition,
-            leader_id=broker,
-            leader_epoch=number,
-            replicas=(1, 2),
-            isr=None,
-        )
+    of = {"topic": key.topic, "topic_id": topic_id, "partition": key.partition, "replicas": (1, 2), "isr": None}
+    states = [
+        broker and PartitionState(leader_id=broker, leader_epoch=number, **of)
         for number, (_, broker) in enumerate(terms)
-    )
-    return Timeline(tuple(at for at, _ in terms), states)
+    ]
+    return Timeline(tuple(at for at, _ in terms), tuple(states))
 
 
 def registered(*fenced_by_time):
     """A broker's timeline: moments and whether it is fenced."""
-    return Timeline(
-        tuple(at for at, _ in fenced_by_time),
-        tuple(Broker(broker_id=0, is_fenced=is_it) for _, is_it in fenced_by_time),
-    )
+    brokers = tuple(Broker(broker_id=0, is_fenced=is_fenced) for _, is_fenced in fenced_by_time)
+    return Timeline(tuple(at for at, _ in fenced_by_time), brokers)
 
 
-def weigh(partitions, *, brokers=(1, 2), found=(), fenced=None, **fields):
-    timelines = {1: registered((0, False)), 2: registered((0, False)), **(fenced or {})}
-    history = ClusterHistory(
-        state_source="cluster_metadata", known_since_ms=0, brokers=timelines, partitions=partitions
-    )
-    counts = dict.fromkeys(brokers, 1)
-    reading = ClusterReading(
-        record_source="disks", history=history, live_partitions={*found}, directory_counts=counts, **fields
-    )
+def read_disks(*, found=(), brokers=(1, 2), of_brokers=None, partitions=None, quiet_ms=None, **fields):
+    """Disks of some brokers; brokers 1 and 2 stand, unless `of_brokers` tells otherwise."""
+    timelines = {1: registered((0, False)), 2: registered((0, False)), **(of_brokers or {})}
+    known = {"brokers": timelines, "partitions": partitions or {}, "quiet_ms": quiet_ms}
+    history = ClusterHistory(state_source="cluster_metadata", known_since_ms=0, **known)
+    disks = {"live_partitions": {*found}, "directory_counts": dict.fromkeys(brokers, 1)}
+    return ClusterReading(record_source="disks", history=history, **disks, **fields)
+
+
+def weigh(partitions, *, brokers=(1, 2), fenced=None, **fields):
+    reading = read_disks(brokers=brokers, of_brokers=fenced, partitions=partitions, **fields)
     weighed = weigh_disks(reading, WINDOW, brokers)
     return weighed.expected_count, weighed.arrived_count, weighed.missing
 
@@ -112,8 +104,7 @@ def test_a_broker_that_is_fenced_all_the_window_is_not_expected(states, is_expec
 
 
 def test_a_log_with_a_gap_in_the_window_is_missing():
-    short = "records were gone before they were read, by retention or a purge (`topics` leaves topics out): of a-0"
-    for gap, said in ((TimeWindow(0, 100), ""), (TimeWindow(0, 101), short), (TimeWindow(200, 900), "")):
+    for gap, said in ((TimeWindow(0, 100), ""), (TimeWindow(0, 101), GONE), (TimeWindow(200, 900), "")):
         assert weigh({A: led(A, (0, 1))}, found=[A], gaps={A: gap})[2] == said
 
 
@@ -203,10 +194,8 @@ def test_a_configured_disk_that_is_not_mounted_is_named(tmp_path, is_there):
     question = ClusterQuestion(name="c", topics=(), windows=windows, as_of_ms=START_MS + 9000, earlier=())
     reading = LogDirectories.read_cluster([source], question, Described())
     found = [source.availability(reading, window, None) for window in windows]
-    assert [one.missing for one in found] == [
-        f"no log in {tmp_path / 'd2'}; records were gone before they were read, by retention or a purge (`topics` leaves topics out): of a-0",
-        f"no log in {tmp_path / 'd2'}",
-    ]
+    missing = f"no log in {tmp_path / 'd2'}"
+    assert [one.missing for one in found] == [f"{missing}; {GONE}", missing]
     assert [(one.expected_count, one.arrived_count) for one in found] == [(3, 1), (2, 1)]
 
 
@@ -216,27 +205,16 @@ def test_a_configured_disk_that_is_not_mounted_is_named(tmp_path, is_there):
         ({1: 10 * MINUTE_MS, 2: 70 * MINUTE_MS}, [(0, False)], {1: 10 * MINUTE_MS}),
         ({1: 59 * MINUTE_MS, 2: 70 * MINUTE_MS}, [(0, False)], {}),  # copied one after the other
         ({1: 10 * MINUTE_MS, 2: 10 * MINUTE_MS}, [(0, False)], {}),  # nobody says that there was more
-        (
-            {1: 10 * MINUTE_MS, 2: 70 * MINUTE_MS},
-            [(0, False), (11 * MINUTE_MS, True)],
-            {},
-        ),  # it died: that is all it has
+        ({1: 10 * MINUTE_MS, 2: 70 * MINUTE_MS}, [(0, False), (11 * MINUTE_MS, True)], {}),  # it died: that is all
         ({1: 10 * MINUTE_MS, 9: 70 * MINUTE_MS}, [(0, False)], {1: 10 * MINUTE_MS}),  # 9 is a controller
         ({2: 70 * MINUTE_MS}, [(0, False)], {}),
     ],
 )
 def test_disks_that_were_copied_before_the_windows_end_are_told(ends_ms, states, stale):
     """The copy of one broker was an hour old, and the others were blamed for what it lacked."""
-    history = ClusterHistory(
-        state_source="s", known_since_ms=0, brokers={1: registered(*states), 2: registered((0, False))}
-    )
-    reading = ClusterReading(
-        record_source="disks", history=history, metadata_ends_ms=ends_ms, directory_counts={1: 1, 2: 1}
-    )
-    hour = TimeWindow(0, 60 * MINUTE_MS)
-    assert find_stale(reading, hour) == stale
-    source = LogDirectories(kind="log_directories", paths=("/d",))
-    found = source.availability(reading, hour, None)
+    reading = read_disks(of_brokers={1: registered(*states)}, metadata_ends_ms=ends_ms)
+    assert find_stale(reading, HOUR) == stale
+    found = LogDirectories(kind="log_directories", paths=("/d",)).availability(reading, HOUR, None)
     said = "copied before the window's end: the disks of broker 1 (until 1970-01-01T00:10:00Z)" if stale else ""
     assert (found.expected_count, found.arrived_count, found.missing) == (2, 2 - len(stale), said)
 
@@ -253,18 +231,9 @@ def test_disks_that_were_copied_before_the_windows_end_are_told(ends_ms, states,
 )
 def test_disks_that_were_all_copied_before_the_windows_end_are_told(quiet_ms, until, as_of, is_told):
     """None was older than another, and what all lacked was trusted."""
-    brokers = {1: registered((0, False)), 2: registered((0, False))}
-    history = ClusterHistory(state_source="s", known_since_ms=0, brokers=brokers, quiet_ms=quiet_ms)
-    reading = ClusterReading(
-        record_source="disks",
-        history=history,
-        metadata_ends_ms=dict.fromkeys((1, 2, 100), until * MINUTE_MS),  # 100 is a controller
-        directory_counts={1: 1, 2: 1},
-        as_of_ms=as_of * MINUTE_MS,
-    )
-    found = LogDirectories(kind="log_directories", paths=("/d",)).availability(
-        reading, TimeWindow(0, 60 * MINUTE_MS), None
-    )
+    ends_ms = dict.fromkeys((1, 2, 100), until * MINUTE_MS)  # 100 is a controller
+    reading = read_disks(quiet_ms=quiet_ms, metadata_ends_ms=ends_ms, as_of_ms=as_of * MINUTE_MS)
+    found = LogDirectories(kind="log_directories", paths=("/d",)).availability(reading, HOUR, None)
     told = [f"{one} (until 1970-01-01T00:10:00Z)" for one in (1, 2)]
     said = f"copied before the window's end: the disks of broker {', '.join(told)}" if is_told else ""
     assert (found.expected_count, found.arrived_count, found.missing) == (2, 0 if is_told else 2, said)

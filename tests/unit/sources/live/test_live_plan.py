@@ -22,20 +22,12 @@ from pipeline.sources.records.event_time import TOLERANCE_MS
 KEY = TopicPartition("t", 0)
 SPAN = TimeWindow(1_000_000, 2_000_000)
 LATE_MS = 2_600_000
+BY_CLIENTS = {"message.timestamp.type": "CreateTime"}
 
 
 def fetch(partition=0, start=0, end=100, size=1000, topic="t"):
-    return FetchRead(
-        topic=topic,
-        topic_id="",
-        partition=partition,
-        leader_id=1,
-        start_offset=start,
-        end_offset=end,
-        is_first=True,
-        is_last=True,
-        size_bytes=size,
-    )
+    log = {"topic": topic, "topic_id": "", "partition": partition, "leader_id": 1}
+    return FetchRead(**log, start_offset=start, end_offset=end, is_first=True, is_last=True, size_bytes=size)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +98,8 @@ def test_parts_of_a_range_cover_it_without_overlap(start, count, size):
 def test_a_hundred_thousand_partitions_are_packed():
     reads = tuple(fetch(partition=p, topic=f"t{p % 1000}", size=(p * 7919) % 100_000) for p in range(100_000))
     groups = pack_fetches(reads, 8)
-    assert sorted(read for group in groups for read in [(r.topic, r.partition) for r in group]) == sorted(
-        (r.topic, r.partition) for r in reads
-    )
+    packed = [read for group in groups for read in group]
+    assert sorted((r.topic, r.partition) for r in packed) == sorted((r.topic, r.partition) for r in reads)
     sizes = [sum(read.size_bytes + 4096 for read in group) for group in groups]
     assert max(sizes) < 1.01 * min(sizes)
 
@@ -141,21 +132,9 @@ def test_a_sample_is_the_same_every_time_and_leaves_no_topic_out():
 
 
 def test_of_reads_that_overlap_the_later_ones_begin_where_the_earlier_end():
-    def read(start, end, topic="t"):
-        return FetchRead(
-            topic=topic,
-            topic_id="",
-            partition=0,
-            leader_id=1,
-            start_offset=start,
-            end_offset=end,
-            is_first=True,
-            is_last=True,
-            size_bytes=1,
-        )
-
-    joined = join_reads([read(0, 10)], [read(7, 12), read(3, 9), read(7, 12, topic="other")])
-    joined = join_reads(joined, [read(20, 30)])
+    later = [fetch(start=7, end=12), fetch(start=3, end=9), fetch(start=7, end=12, topic="other")]
+    joined = join_reads([fetch(end=10)], later)
+    joined = join_reads(joined, [fetch(start=20, end=30)])
 
     told = [(one.topic, one.start_offset, one.end_offset, one.taken_until) for one in joined]
     assert told == [("t", 0, 10, 0), ("t", 10, 12, 10), ("other", 7, 12, 0), ("t", 20, 30, 12)]
@@ -170,32 +149,28 @@ def test_a_range_of_any_size_that_a_broker_claims_has_few_parts():
 
 def test_a_leader_that_claims_endless_logs_has_few_ranges_whatever_it_leads(monkeypatch):
     keys = [TopicPartition("t", number) for number in range(100)]
-    states = {key: SimpleNamespace(leader_id=number % 2, topic_id="") for number, key in enumerate(keys)}
-    claimed = dict.fromkeys(keys, OffsetAt(2**62, -1))
-    state = SimpleNamespace(
-        partitions=states,
-        high_watermarks=claimed,
-        log_starts=dict.fromkeys(keys, OffsetAt(0, -1)),
-        leader_sizes=dict.fromkeys(keys[::2], 2**63 - 1),
-        failures=Failures(),
-    )
+    leaders = {key: number % 2 for number, key in enumerate(keys)}
+    state = state_of(leaders, end=2**62, leader_sizes=dict.fromkeys(keys[::2], 2**63 - 1))
     monkeypatch.setattr(admin, "ask_offsets", lambda *_: dict.fromkeys(keys, OffsetAt(0, SPAN.start_ms)))
     reads, _ = plan.plan_fetches(None, state, keys, SPAN, lateness_ms=0, as_of_ms=SPAN.end_ms)
     led = Counter(read.leader_id for read in reads)
     assert led == {0: plan.MOST_RANGES, 1: 50}
 
 
+def state_of(leaders, *, start=0, end=100, **fields):
+    """Partitions by who leads them; each log has records from one offset to another."""
+    logs = {
+        "log_starts": dict.fromkeys(leaders, OffsetAt(start, -1)),
+        "high_watermarks": dict.fromkeys(leaders, OffsetAt(end, -1)),
+    }
+    partitions = {key: SimpleNamespace(leader_id=leader, topic_id="") for key, leader in leaders.items()}
+    return SimpleNamespace(partitions=partitions, **logs, **{"leader_sizes": {}, "failures": Failures(), **fields})
+
+
 def plan_one(monkeypatch, *, start, config=None, log_start=0, **more):
     """The range of a partition of 100 records in a run ten hours later; the first record beyond the lateness is at 60."""
     history = ClusterHistory(state_source="live_cluster", topic_configs={"t": Timeline.always(config or {})})
-    state = SimpleNamespace(
-        partitions={KEY: SimpleNamespace(leader_id=1, topic_id="")},
-        high_watermarks={KEY: OffsetAt(100, -1)},
-        log_starts={KEY: OffsetAt(log_start, -1)},
-        leader_sizes={},
-        failures=Failures(),
-        history=history,
-    )
+    state = state_of({KEY: 1}, start=log_start, history=history)
     told = {SPAN.start_ms: start, LATE_MS: OffsetAt(60, LATE_MS + 5)}
     monkeypatch.setattr(admin, "ask_offsets", lambda _, leaders, at_ms, __: dict.fromkeys(leaders, told[at_ms]))
     as_of_ms, lateness_ms = SPAN.end_ms + 10 * HOUR_MS, LATE_MS - SPAN.end_ms
@@ -206,12 +181,8 @@ def plan_one(monkeypatch, *, start, config=None, log_start=0, **more):
 @pytest.mark.parametrize(
     ("config", "is_sample", "end"),
     [
-        (
-            {"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": str(LATE_MS - SPAN.end_ms)},
-            False,
-            60,
-        ),
-        ({"message.timestamp.type": "CreateTime", "message.timestamp.after.max.ms": "9223372036854775807"}, False, 100),
+        ({**BY_CLIENTS, "message.timestamp.after.max.ms": str(LATE_MS - SPAN.end_ms)}, False, 60),
+        ({**BY_CLIENTS, "message.timestamp.after.max.ms": "9223372036854775807"}, False, 100),
         ({"message.timestamp.type": "LogAppendTime"}, False, 60),
         ({}, False, 100),  # Kafka before 3.6, or configs that may not be read
         ({}, True, 60),  # a sample goes by times
