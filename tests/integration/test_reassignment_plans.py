@@ -19,7 +19,7 @@ from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.config_file import load_config
 from pipeline.jobs import deliver_alerts, ingest, judge_health, raise_incidents, score_health
 from pipeline.jobs import recommend as recommend_job
-from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.placement import PlacementBroker
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
 from pipeline.storage.window_status import trust_windows
@@ -29,6 +29,7 @@ from tests.lab.cluster import WRITES_ONLY_CHANGES, run_tool, start_cluster
 from tests.lab.live_traffic import MINUTE_MS, coming_minutes
 from tests.lab.process import PATIENCE_S
 from tests.mail_parts import text_of
+from tests.placements import place
 from tests.unit.alerting.examples import new_evidence
 
 TARGET = 1.1
@@ -82,16 +83,9 @@ def described(cluster):
 
 def placed(cluster):
     """Partitions as the planner takes them; every record is as large as another."""
+    sizes = {topic: {"load": count * 1_000, "size": count * 1_000} for topic, count in RECORDS.items()}
     return [
-        PlacedPartition(
-            topic=topic,
-            partition=number,
-            replicas=replicas,
-            leader_id=leader_id,
-            in_sync=isr,
-            load_bytes=RECORDS[topic] * 1_000,
-            size_bytes=RECORDS[topic] * 1_000,
-        )
+        place(number, replicas, topic=topic, leader=leader_id, in_sync=isr, **sizes[topic])
         for (topic, number), (leader_id, replicas, isr) in sorted(described(cluster).items())
     ]
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from pipeline.advice.what_ifs import ClusterChange, PlacedCluster, change_cluster, plan_even
 from pipeline.measures.reassignment import plan_election, plan_leaders, plan_replicas
-from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.placement import PlacementBroker
+from tests.placements import place
 
 TARGET = 1.2
 PLANS = (plan_election, plan_leaders, plan_replicas)
@@ -37,17 +38,9 @@ def clusters(draw):
         replicas = tuple(draw(st.permutations(known))[: draw(st.integers(1, len(known)))])
         alive = [replica for replica in replicas if replica not in {*fenced, 77}]
         in_sync = tuple(replica for replica in alive if draw(st.integers(0, 4))) or tuple(alive[:1])
-        partitions.append(
-            PlacedPartition(
-                topic=draw(st.sampled_from("ab")),
-                partition=number,
-                replicas=replicas,
-                leader_id=draw(st.sampled_from([*in_sync, -1])),
-                in_sync=in_sync,
-                load_bytes=draw(st.integers(0, 10**12)),
-                size_bytes=draw(st.integers(0, 10**13)),
-            )
-        )
+        of = {"topic": draw(st.sampled_from("ab")), "leader": draw(st.sampled_from([*in_sync, -1])), "in_sync": in_sync}
+        load, size = draw(st.integers(0, 10**12)), draw(st.integers(0, 10**13))
+        partitions.append(place(number, replicas, load=load, size=size, **of))
     return partitions, brokers
 
 
@@ -65,15 +58,7 @@ def ratios_of(partitions, brokers, moves):
 
 TWO_STEPS = (
     [
-        PlacedPartition(
-            topic="a",
-            partition=number,
-            replicas=replicas,
-            leader_id=replicas[0],
-            in_sync=replicas[:1],
-            load_bytes=load,
-            size_bytes=size,
-        )
+        place(number, replicas, topic="a", in_sync=replicas[:1], load=load, size=size)
         for number, (replicas, load, size) in enumerate([((3,), 1, 0), ((0, 2, 3, 4, 5), 7, 0), ((1,), 14, 1)])
     ],
     [
@@ -178,17 +163,7 @@ def small_cluster(rng):
     for number in range(rng.randint(4, 6)):
         replicas = tuple(rng.sample(range(len(brokers)), replica_count))
         load, size = rng.randint(1, 100), rng.randint(1, 1_000)
-        partitions.append(
-            PlacedPartition(
-                topic="a",
-                partition=number,
-                replicas=replicas,
-                leader_id=replicas[0],
-                in_sync=replicas,
-                load_bytes=load,
-                size_bytes=size,
-            )
-        )
+        partitions.append(place(number, replicas, topic="a", load=load, size=size))
     return partitions, brokers
 
 

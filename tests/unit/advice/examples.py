@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from pipeline.advice.recommendations import CandidateEffect
 from pipeline.advice.slow_broker import HotBroker
-from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.placement import PlacementBroker
+from tests.placements import place
 
 BROKERS = [PlacementBroker(broker_id=number) for number in range(3)]
 
@@ -14,27 +15,12 @@ FOLLOWS = replace(HOT, load_follows=True)
 
 
 def partition(number, replicas, leader_id, load=100, size=1_000):
-    return PlacedPartition(
-        topic="orders",
-        partition=number,
-        replicas=replicas,
-        leader_id=leader_id,
-        in_sync=replicas,
-        load_bytes=load,
-        size_bytes=size,
-    )
+    return place(number, replicas, topic="orders", leader=leader_id, load=load, size=size)
 
 
 def effect(name, cost, ratios):
-    return CandidateEffect(
-        action=f"replay:{name}",
-        topic="orders",
-        title=name,
-        cost=cost,
-        basis="The replay puts",
-        caveat="",
-        ratios=ratios,
-    )
+    said = {"title": name, "basis": "The replay puts", "caveat": ""}
+    return CandidateEffect(action=f"replay:{name}", topic="orders", cost=cost, ratios=ratios, **said)
 
 
 OTHERS = [partition(1, (1, 2), 1), partition(2, (2, 0), 2)]

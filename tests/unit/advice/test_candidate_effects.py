@@ -12,17 +12,11 @@ from pipeline.advice.candidate_effects import (
 from pipeline.advice.following import Doubts, weigh_doubts
 from pipeline.advice.recommendations import recommend
 from pipeline.config.replay import Candidate
-from pipeline.model.verdict import BrokerLoad
+from tests.placements import load_of
 from tests.unit.advice.examples import BROKERS, HOT
 
 NO_LOG = {"log_share": None, "recorded_log_share": None}  # of `gold.replay_brokers`, where batches were not simulated
-SHARES = [
-    BrokerLoad(
-        window_start_ms=0, broker_id=broker, size_bytes=size, record_count=size, share=size / 600,
-        expected_share=1 / 3, share_ratio=size / 200, effective_unit_count=None,
-    )
-    for broker, size in enumerate((100, 400, 100))
-]  # fmt: skip  # fields of a value, several a line
+SHARES = [load_of(broker, size, 600) for broker, size in enumerate((100, 400, 100))]
 
 
 def test_the_replay_without_slow_brokers_is_added_up_over_topics_and_is_wider_where_it_is_doubted():

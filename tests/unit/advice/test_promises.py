@@ -9,7 +9,7 @@ from pipeline.advice.promises import WatchedAdvice, choose_watched, judge_promis
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
 from pipeline.config.replay import Candidate
 from pipeline.model.promise import PromiseScore, score_actions
-from pipeline.model.verdict import BrokerLoad
+from tests.placements import load_of
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS, new_recommendation
 
 LINGER = Candidate(name="linger", config={"linger.ms": "5"})
@@ -40,23 +40,11 @@ def window(minute, loads, *, leaders=(1, 2, 3), others=(0, 0, 0), keyed=(), chan
         b: others[b - 1] + sum(size for place, size in zip(places, loads, strict=True) if led[place] == b)
         for b in (1, 2, 3)
     }
-    total = sum(carried.values())
+    start_ms, total = T0_MS + minute * MINUTE_MS, sum(carried.values())
+    of = {"start_ms": start_ms, "chance_ratio": chance_ratio}
     return PromiseWindow(
-        start_ms=T0_MS + minute * MINUTE_MS,
-        shares={
-            b: BrokerLoad(
-                window_start_ms=T0_MS + minute * MINUTE_MS,
-                broker_id=b,
-                size_bytes=size,
-                record_count=size,
-                share=size / total,
-                expected_share=FAIR,
-                share_ratio=size / total / FAIR,
-                effective_unit_count=None,
-                chance_ratio=chance_ratio,
-            )
-            for b, size in carried.items()
-        },
+        start_ms=start_ms,
+        shares={b: load_of(b, size, total, **of) for b, size in carried.items()},
         loads=dict(zip(places, loads, strict=True)),
         leaders=led,
         replicas={place: (leader, leader % 3 + 1) for place, leader in led.items()},

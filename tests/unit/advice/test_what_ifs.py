@@ -1,6 +1,7 @@
 """The cluster as it would be. Oracle: three brokers with two partitions each, worked out by hand; the command over made-up tables."""
 
 import json
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -21,67 +22,36 @@ from pipeline.codec.tools.reassignment_text import format_reassignment, parse_re
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, InputError
 from pipeline.jobs.recommend import load_placement
-from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.placement import PlacementBroker
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.tables.bronze import BROKERS
+from tests.placements import place
 from tests.report_tables import T0_MS, write_config, write_rows, write_warehouse
 
 REPLICAS = ((0, 1), (0, 2), (1, 2), (1, 0), (2, 0), (2, 1))
 
 
-def partition(number, replicas, *, load=100, topic="orders", in_sync=None):
-    return PlacedPartition(
-        topic=topic,
-        partition=number,
-        replicas=replicas,
-        leader_id=replicas[0],
-        in_sync=replicas if in_sync is None else in_sync,
-        load_bytes=load,
-        size_bytes=1_000,
-    )
-
-
-CLUSTER = PlacedCluster(
-    partitions=tuple(
-        partition(number, replicas, topic="orders" if number < 4 else "clicks")
-        for number, replicas in enumerate(REPLICAS)
-    ),
-    brokers=tuple(PlacementBroker(broker_id=number, rack="ab"[number > 1]) for number in range(3)),
-)
+PARTITIONS = tuple(place(at, of, topic="orders" if at < 4 else "clicks") for at, of in enumerate(REPLICAS))
+STANDING = tuple(PlacementBroker(broker_id=number, rack="ab"[number > 1]) for number in range(3))
+CLUSTER = PlacedCluster(partitions=PARTITIONS, brokers=STANDING)
+EVEN = {0: 200, 1: 200, 2: 200}
+FOURTH = ClusterChange(added=(PlacementBroker(broker_id=3),))
+REASSIGNED = ClusterChange(replicas={("orders", 0): (2, 1)})
+UNDONE = replace(REASSIGNED, lost=frozenset({2}))
 CHANGES = {
-    "nothing": (ClusterChange(), {0: 200, 1: 200, 2: 200}, {0: 1, 1: 1, 2: 1}, 0),
+    "nothing": (ClusterChange(), EVEN, {0: 1, 1: 1, 2: 1}, 0),
     # orders-0 goes to broker 1, orders-1 to broker 2
     "a broker lost": (ClusterChange(lost=frozenset({0})), {1: 300, 2: 300}, {1: 1, 2: 1}, 0),
     # what rack b has in sync on rack a goes there
     "a rack lost": (ClusterChange(lost_racks=frozenset("b")), {0: 300, 1: 300}, {0: 1, 1: 1}, 0),
-    "a broker added gets nothing": (
-        ClusterChange(added=(PlacementBroker(broker_id=3),)),
-        {0: 200, 1: 200, 2: 200, 3: 0},
-        {0: 4 / 3, 1: 4 / 3, 2: 4 / 3, 3: 0},
-        0,
-    ),
+    "a broker added gets nothing": (FOURTH, {**EVEN, 3: 0}, {0: 4 / 3, 1: 4 / 3, 2: 4 / 3, 3: 0}, 0),
     # a fair share of a half, and a quarter each
-    "a broker twice as large": (
-        ClusterChange(sizes={0: 2}),
-        {0: 200, 1: 200, 2: 200},
-        {0: 2 / 3, 1: 4 / 3, 2: 4 / 3},
-        0,
-    ),
+    "a broker twice as large": (ClusterChange(sizes={0: 2}), EVEN, {0: 2 / 3, 1: 4 / 3, 2: 4 / 3}, 0),
     "a topic that grows": (ClusterChange(growth={"clicks": 3}), {0: 200, 1: 200, 2: 600}, {0: 0.6, 1: 0.6, 2: 1.8}, 0),
     # one replica is copied, the other stays
-    "a reassignment": (
-        ClusterChange(replicas={("orders", 0): (2, 1)}),
-        {0: 100, 1: 200, 2: 300},
-        {0: 0.5, 1: 1, 2: 1.5},
-        1_000,
-    ),
-    "a reassignment, and its new leader lost": (
-        ClusterChange(replicas={("orders", 0): (2, 1)}, lost=frozenset({2})),
-        {0: 200, 1: 400},
-        {0: 2 / 3, 1: 4 / 3},
-        1_000,
-    ),
+    "a reassignment": (REASSIGNED, {0: 100, 1: 200, 2: 300}, {0: 0.5, 1: 1, 2: 1.5}, 1_000),
+    "a reassignment, and its new leader lost": (UNDONE, {0: 200, 1: 400}, {0: 2 / 3, 1: 4 / 3}, 1_000),
 }
 
 
@@ -93,10 +63,8 @@ def test_changes(change, loads, ratios, moved):
 
 
 def test_partitions_without_another_replica_in_sync_are_led_by_nobody():
-    alone = PlacedCluster(
-        partitions=(partition(0, (0, 1), in_sync=(0,)), partition(1, (0,)), partition(2, (1, 0))),
-        brokers=CLUSTER.brokers,
-    )
+    partitions = (place(0, (0, 1), in_sync=(0,)), place(1, (0,)), place(2, (1, 0)))
+    alone = PlacedCluster(partitions=partitions, brokers=STANDING)
     changed = change_cluster(alone, ClusterChange(lost=frozenset({0})))
     assert [one.partition for one in changed.leaderless] == [0, 1]
     assert changed.loads == {1: 100, 2: 0}
@@ -104,8 +72,8 @@ def test_partitions_without_another_replica_in_sync_are_led_by_nobody():
 
 @pytest.mark.parametrize("takes", [True, False])
 def test_no_replica_goes_where_kafka_places_none_or_racks_are_not_known(takes):
-    brokers = (*CLUSTER.brokers, PlacementBroker(broker_id=3, rack="c", takes_replicas=takes))
-    plan = plan_even(PlacedCluster(partitions=CLUSTER.partitions, brokers=brokers), target_ratio=1.1)
+    brokers = (*STANDING, PlacementBroker(broker_id=3, rack="c", takes_replicas=takes))
+    plan = plan_even(PlacedCluster(partitions=PARTITIONS, brokers=brokers), target_ratio=1.1)
     assert any(3 in move.new_replicas for move in plan.moves) is takes
 
 
@@ -180,16 +148,30 @@ def write_cluster(folder):
     return folder / "partition-health.yaml"
 
 
+def ask(config, capsys, *options, as_json=True):
+    """What the command answers."""
+    assert main(["what-if", "--config", str(config), *options, *(["--json"] if as_json else [])]) == 0
+    printed = capsys.readouterr().out
+    return json.loads(printed) if as_json else printed
+
+
+def add_settings(config, folder, settings):
+    """A configuration of the same tables with further settings of its cluster."""
+    for name in ("warehouse", "outbox"):
+        (folder / name).symlink_to(config.parent / name)
+    own = folder / "partition-health.yaml"
+    own.write_text(config.read_text().replace("    sources:", f"{settings}    sources:"))
+    return own
+
+
 def test_the_command_says_what_a_lost_broker_leaves(config, capsys, tmp_path):
-    lose = ["what-if", "--config", str(config), "--lose-broker", "2", "--grow", "orders=2"]
-    assert main([*lose, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    lose = ["--lose-broker", "2", "--grow", "orders=2"]
+    document = ask(config, capsys, *lose)
     now, then = ([row[name] for row in document["brokers"]] for name in ("size_bytes", "changed_size_bytes"))
     assert then[2] is None
     assert sum(then[:2]) == sum(now) + 16_000_000  # orders has 1 + 2 + 3 + 4 + 5 + 1 million bytes
     assert document["leaderless"] == []
-    assert main([*lose, "--plan", str(tmp_path / "plan.json")]) == 0
-    text = capsys.readouterr().out
+    text = ask(config, capsys, *lose, "--plan", str(tmp_path / "plan.json"), as_json=False)
     assert text.startswith(f"Traffic and state of window {document['window']}, the newest that was judged.\n")
     assert document["window"] == "2026-11-21T02:00:00Z/2026-11-21T03:00:00Z"
     assert "Usable: " in text
@@ -200,8 +182,7 @@ def test_the_command_says_what_a_lost_broker_leaves(config, capsys, tmp_path):
 
 def test_the_command_takes_a_reassignment(config, capsys, tmp_path):
     (tmp_path / "f.json").write_text(format_reassignment([("orders", 0, (1, 2))]))
-    assert main(["what-if", "--config", str(config), "--reassignment", str(tmp_path / "f.json"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["moved_bytes"] == 1_000
+    assert ask(config, capsys, "--reassignment", str(tmp_path / "f.json"))["moved_bytes"] == 1_000
     assert main(["what-if", "--config", str(config), "--lose-broker", "7"]) == 2
     assert "there is no broker 7" in capsys.readouterr().err
 
@@ -209,41 +190,31 @@ def test_the_command_takes_a_reassignment(config, capsys, tmp_path):
 def test_what_ifs_of_the_configuration_are_those_of_the_options(config, capsys, tmp_path):
     """Oracle: the command with the options that say the same."""
     (tmp_path / "f.json").write_text(format_reassignment([("orders", 0, (1, 2))]))
-    own = tmp_path / "partition-health.yaml"
     what_ifs = """\
     what_ifs:
       lost: {lose_brokers: [2], grow: {orders: 2}}
       more: {add_brokers: {3: ""}, resize_brokers: {0: 2}, reassignment: f.json}
 """
-    own.write_text(config.read_text().replace("    sources:", f"{what_ifs}    sources:"))
-    for source in ("warehouse", "outbox"):
-        (tmp_path / source).symlink_to(config.parent / source)
+    own = add_settings(config, tmp_path, what_ifs)
     options = {
         "lost": ["--lose-broker", "2", "--grow", "orders=2"],
         "more": ["--add-broker", "3", "--resize-broker", "0=2", "--reassignment", str(tmp_path / "f.json")],
     }
     expected = []
     for name, asked in options.items():
-        assert main(["what-if", "--config", str(config), "--json", *asked]) == 0
-        document = json.loads(capsys.readouterr().out)
+        document = ask(config, capsys, *asked)
         window = document.pop("window")
         expected.append({"name": name, **document})
-    assert main(["what-if", "--config", str(own), "--configured", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"window": window, "what_ifs": expected}
-    assert main(["what-if", "--config", str(own), "--configured"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:4] in options] == [*options]
+    assert ask(own, capsys, "--configured") == {"window": window, "what_ifs": expected}
+    lines = ask(own, capsys, "--configured", as_json=False).splitlines()
+    assert [line.split()[0] for line in lines if line[:4] in options] == [*options]
 
 
 def test_a_plan_copies_no_more_than_it_may(config, capsys, tmp_path):
     """Copying a replica of 1,000 bytes to the new broker lowers the peak, two lower it further."""
-    own = tmp_path / "partition-health.yaml"
-    own.write_text(config.read_text().replace("    sources:", "    max_moved_bytes: 1KB\n    sources:"))
-    for source in ("warehouse", "outbox"):
-        (tmp_path / source).symlink_to(config.parent / source)
-    plans = {}
-    for name, asked in {"1KB": [], "0": ["--max-moved", "0"], "1MiB": ["--max-moved", "1 MiB"]}.items():
-        assert main(["what-if", "--config", str(own), "--add-broker", "3", "--json", *asked]) == 0
-        plans[name] = json.loads(capsys.readouterr().out)["plan"]
+    own = add_settings(config, tmp_path, "    max_moved_bytes: 1KB\n")
+    options = {"1KB": [], "0": ["--max-moved", "0"], "1MiB": ["--max-moved", "1 MiB"]}
+    plans = {name: ask(own, capsys, "--add-broker", "3", *asked)["plan"] for name, asked in options.items()}
     assert [plans[name]["moved_bytes"] for name in ("0", "1KB")] == [0, 1_000]
     assert plans["1MiB"]["moved_bytes"] > 1_000
     peaks = [plans[name]["peak_ratio"] for name in ("0", "1KB", "1MiB")]
@@ -274,39 +245,26 @@ def test_without_a_judged_window_the_command_says_so(capsys, tmp_path):
 
 
 def test_where_load_follows_a_broker_and_nothing_was_replayed_no_share_is_promised_to_new_leaders(keyless, capsys):
-    asked = ["what-if", "--config", str(keyless), "--json"]
-    assert main([*asked, "--add-broker", "3"]) == 0
-    added = json.loads(capsys.readouterr().out)
+    added = ask(keyless, capsys, "--add-broker", "3")
     assert added["load_follows"] == [1]
     assert added["plan"]["moved_partition_count"] == 0
     assert added["not_predicted"].startswith("the replay of ")
-    assert main([*asked, "--lose-broker", "2"]) == 0
-    lost = json.loads(capsys.readouterr().out)
+    lost = ask(keyless, capsys, "--lose-broker", "2")
     assert {row["changed_share_ratio"] for row in lost["brokers"]} == {None}
     assert lost["changed_head_room_ratio"] is lost["plan"]["peak_ratio"] is None
 
 
 def test_where_load_follows_a_broker_the_command_says_why_nothing_is_promised(keyless, capsys):
-    assert main(["what-if", "--config", str(keyless), "--add-broker", "3"]) == 0
-    said = capsys.readouterr().out
-    assert "Load follows broker 1" in said
-    assert (
-        "What topics without keys (clicks, orders) would bring to other leaders is not predicted: the replay of" in said
-    )
-    assert "There is no plan whose effect can be predicted." in said
-    assert main(["what-if", "--config", str(keyless), "--lose-broker", "2"]) == 0
-    assert "not predicted then" in capsys.readouterr().out
+    said = ask(keyless, capsys, "--add-broker", "3", as_json=False)
+    unknown = "What topics without keys (clicks, orders) would bring to other leaders is not predicted: the replay of"
+    for words in ("Load follows broker 1", unknown, "There is no plan whose effect can be predicted."):
+        assert words in said
+    assert "not predicted then" in ask(keyless, capsys, "--lose-broker", "2", as_json=False)
 
 
-HOT = PlacedCluster(
-    partitions=(
-        partition(0, (0, 1), load=300),
-        partition(1, (0, 1), load=300),
-        partition(0, (0, 1), load=200, topic="clicks"),
-        partition(1, (1, 2), load=200, topic="clicks"),
-    ),
-    brokers=CLUSTER.brokers,
-)
+ORDERS = [place(number, (0, 1), load=300, topic="orders") for number in range(2)]
+CLICKS = [place(number, replicas, load=200, topic="clicks") for number, replicas in enumerate([(0, 1), (1, 2)])]
+HOT = PlacedCluster(partitions=(*ORDERS, *CLICKS), brokers=STANDING)
 PINNED = pin_following(HOT, {"clicks"})
 """Load of `orders` follows broker 0."""
 

@@ -5,23 +5,14 @@ import pytest
 from pipeline.advice.zone_what_ifs import ZoneChange, describe_zones, work_out
 from pipeline.errors import NothingUsableError
 from pipeline.measures.zone_plans import ZoneLoads
-from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.placement import PlacementBroker
+from tests.placements import place
 
 
-def place(racks):
+def led_by_each(racks):
     """A partition led by each broker, replicas on the first two and the leader."""
-    return [
-        PlacedPartition(
-            topic="t",
-            partition=number,
-            replicas=(one, *(other for other in list(racks)[:2] if other != one)),
-            leader_id=one,
-            in_sync=tuple(racks),
-            load_bytes=0,
-            size_bytes=1,
-        )
-        for number, one in enumerate(racks)
-    ]
+    replicas = [(one, *(other for other in list(racks)[:2] if other != one)) for one in racks]
+    return [place(number, of, in_sync=tuple(racks), load=0, size=1) for number, of in enumerate(replicas)]
 
 
 def brokers_of(racks):
@@ -36,7 +27,7 @@ def loads_of(racks, sent):
 def test_rack_aware_producers_save_their_way_and_load_their_zone():
     racks = {1: "a", 2: "b", 3: "c"}
     loads = loads_of(racks, {"a": 70.0, "b": 20.0})
-    worked = work_out(ZoneChange.RACK_AWARE, place(racks), brokers_of(racks), loads, target_ratio=1.2)
+    worked = work_out(ZoneChange.RACK_AWARE, led_by_each(racks), brokers_of(racks), loads, target_ratio=1.2)
     assert (worked.now.between.produce, worked.then.between.produce) == (180.0, 0.0)
     assert worked.then.peak == (1, pytest.approx(210 / 90))
     assert worked.planned.peak[1] < worked.then.peak[1]
@@ -47,7 +38,7 @@ def test_rack_aware_producers_save_their_way_and_load_their_zone():
 def test_without_racks_there_is_an_error_that_says_what_to_do():
     racks = {1: None, 2: None}
     with pytest.raises(NothingUsableError, match=r"no broker has a rack: set broker\.rack, or name .*zones\.brokers"):
-        work_out(ZoneChange.LEADERS, place(racks), brokers_of(racks), loads_of(racks, {}), target_ratio=1.2)
+        work_out(ZoneChange.LEADERS, led_by_each(racks), brokers_of(racks), loads_of(racks, {}), target_ratio=1.2)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.message import attach_report, render_message
 from pipeline.evidence.incident import HotPartition, rank_topics
-from pipeline.model.verdict import BrokerLoad
+from tests.placements import load_of
 from tests.unit.alerting.examples import broker_load, new_evidence, resolved_evidence
 from tests.unit.alerting.rendered_mail import Reader, html_of, parse, render, text_of
 
@@ -155,21 +155,10 @@ def test_a_huge_cluster_gives_a_mail_of_bounded_length():
 
 
 def test_evidence_without_the_broker_or_its_share_is_refused():
-    silent = BrokerLoad(
-        window_start_ms=0,
-        broker_id=1,
-        size_bytes=0,
-        record_count=0,
-        share=None,
-        expected_share=0.5,
-        share_ratio=None,
-        effective_unit_count=None,
-    )
-
     with pytest.raises(ValueError, match="broker 9 is not among"):
         render(new_evidence(broker_id=9))
     with pytest.raises(ValueError, match="has no share"):
-        render(new_evidence(brokers=(silent,)))
+        render(new_evidence(brokers=(load_of(1, 0, 0),)))
 
 
 def test_a_line_break_in_an_address_is_refused():

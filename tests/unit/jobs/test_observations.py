@@ -39,17 +39,10 @@ def ask(spark, run, at_ms, newest):
     """What a run finds that asks the brokers at a moment."""
     is_away = DOWN_MS <= at_ms < UP_MS
     leader, epoch = (1, 8) if at_ms >= DOWN_MS else (2, 7)
-    now = PartitionState(
-        topic="t", topic_id="id", partition=0, leader_id=leader, leader_epoch=epoch, replicas=(2, 1),
-        isr=(1,) if is_away else (2, 1),
-    )  # fmt: skip  # fields of a value, several a line
+    of = {"topic": "t", "topic_id": "id", "partition": 0, "replicas": (2, 1)}
+    now = PartitionState(leader_id=leader, leader_epoch=epoch, isr=(1,) if is_away else (2, 1), **of)
     terms = [(0, 2, 7), *([(DOWN_MS, 1, 8)] if at_ms >= DOWN_MS else [])]
-    states = [
-        PartitionState(
-            topic="t", topic_id="id", partition=0, leader_id=of, leader_epoch=term, replicas=(2, 1), isr=None
-        )
-        for _, of, term in terms
-    ]
+    states = [PartitionState(leader_id=led_by, leader_epoch=term, isr=None, **of) for _, led_by, term in terms]
     brokers = {1: Broker(broker_id=1), 2: Broker(broker_id=2, is_fenced=is_away)}
     history = ClusterHistory(
         state_source=LIVE_CLUSTER,

@@ -39,6 +39,14 @@ def test_windows_with_a_running_reassignment_are_held_and_say_so(tmp_path):
     }
 
 
+def measure(rows, hours, *, window_ms=HOUR_MS):
+    """The rule's measures of windows that begin at some hours."""
+    starts_ms = [START_MS + hour * HOUR_MS for hour in hours]
+    load = lambda table, _: rows_of(table, rows, run_id="test")  # noqa: E731
+    given = RuleInput(load=load, starts_ms=starts_ms, window_ms=window_ms, disk_bytes={})
+    return list(RULES["reassignment_hours"].measure("reassignment_hours", given))
+
+
 @pytest.mark.parametrize(
     ("hours", "fails_at"),
     [
@@ -51,13 +59,7 @@ def test_windows_with_a_running_reassignment_are_held_and_say_so(tmp_path):
 def test_a_reassignment_that_goes_on_for_hours_is_an_incident(hours, fails_at):
     """It turned the judgement of shares off for days, and nobody was told."""
     rows = [topic_row(hour, topic, int(hour in hours[topic])) for topic in hours for hour in range(9)]
-    given = RuleInput(
-        load=lambda table, _: rows_of(table, rows, run_id="test"),
-        starts_ms=[START_MS + hour * HOUR_MS for hour in range(9)],
-        window_ms=HOUR_MS,
-        disk_bytes={},
-    )
-    measures = [*RULES["reassignment_hours"].measure("reassignment_hours", given)]
+    measures = measure(rows, range(9))
     settings = {name: RuleSettings(**rule) for name, rule in fill_rules({}).items()}
     verdicts = judge_rules(measures, settings, chance_level=0.001)
     assert {one.subject for one in verdicts} <= {"cluster"}
@@ -67,26 +69,14 @@ def test_a_reassignment_that_goes_on_for_hours_is_an_incident(hours, fails_at):
 
 def test_two_short_reassignments_a_day_apart_are_none_of_a_day():
     rows = [topic_row(24 * day, "a", 1) for day in range(3)]
-    given = RuleInput(
-        load=lambda table, _: rows_of(table, rows, run_id="test"),
-        starts_ms=[START_MS + day * 24 * HOUR_MS for day in range(3)],
-        window_ms=24 * HOUR_MS,
-        disk_bytes={},
-    )
-    measures = RULES["reassignment_hours"].measure("reassignment_hours", given)
+    measures = measure(rows, (0, 24, 48), window_ms=24 * HOUR_MS)
     assert [(one.value, one.is_enough) for one in measures] == [(0, True), (24, False), (24, True)]
 
 
 def test_the_hours_are_named_and_counted_for_a_day_at_most():
     rows = [topic_row(hour, topic, 3 * (hour < 30)) for hour in (*range(30), 99) for topic in "ab"]
-    given = RuleInput(
-        load=lambda table, _: rows_of(table, rows, run_id="test"),
-        starts_ms=[START_MS + 2 * HOUR_MS, START_MS + 29 * HOUR_MS, START_MS + 99 * HOUR_MS],
-        window_ms=HOUR_MS,
-        disk_bytes={},
-    )
-    measures = {one.window_start_ms: one for one in RULES["reassignment_hours"].measure("reassignment_hours", given)}
-    two, day, none = (measures[start_ms] for start_ms in given.starts_ms)
+    measures = {(one.window_start_ms - START_MS) // HOUR_MS: one for one in measure(rows, (2, 29, 99))}
+    two, day, none = (measures[hour] for hour in (2, 29, 99))
     assert (two.value, day.value, none.value) == (2, 24, 0)
     assert two.detail == "6 partitions are being reassigned, of a for 2 h or longer, and no share is judged"
     assert none.detail == "no partition is being reassigned"

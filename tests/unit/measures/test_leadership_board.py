@@ -8,25 +8,15 @@ import pytest
 
 from pipeline.measures.leadership_board import Board
 from pipeline.measures.plan_steps import Changes, try_all
-from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.placement import PlacementBroker
+from tests.placements import place
 
 LOADS = (50, 30, 11, 7, 2)
 
 
 def board_of(target, loads=LOADS):
     brokers = [PlacementBroker(broker_id=number, capacity=1.0 + number) for number in range(3)]
-    partitions = [
-        PlacedPartition(
-            topic="t",
-            partition=number,
-            leader_id=number % 3,
-            replicas=(0, 1, 2),
-            in_sync=(0, 1, 2),
-            load_bytes=load,
-            size_bytes=load,
-        )
-        for number, load in enumerate(loads)
-    ]
+    partitions = [place(at, (0, 1, 2), leader=at % 3, load=load, size=load) for at, load in enumerate(loads)]
     return Board(partitions, brokers, target)
 
 
@@ -66,9 +56,5 @@ def test_every_change_lowers_the_potential_by_one_move_or_two():
 @pytest.mark.parametrize(("free_bytes", "is_made"), [(2, True), (1, False)])
 def test_a_copy_may_fill_a_broker_to_the_last_byte(free_bytes, is_made):
     brokers = [PlacementBroker(broker_id=0), PlacementBroker(broker_id=1, free_bytes=free_bytes)]
-    partitions = [
-        PlacedPartition(topic="t", partition=n, leader_id=0, replicas=(0,), in_sync=(0,), load_bytes=2, size_bytes=2)
-        for n in range(2)
-    ]
-    board = Board(partitions, brokers, target=1.0)
+    board = Board([place(number, (0,), load=2, size=2) for number in range(2)], brokers, target=1.0)
     assert try_all(board, np.array([0]), np.array([1]), np.ones(1)) is is_made

@@ -126,9 +126,8 @@ def plain_gaps(sampled):
 @pytest.mark.parametrize("seed", range(200))
 def test_gaps_are_those_that_a_comparison_of_each_broker_with_each_other_finds(seed):
     draw = Random(seed)
-    sampled = {
-        broker_id: sorted(draw.sample(range(60), draw.randrange(1, 20))) for broker_id in range(draw.randrange(1, 6))
-    }
+    count = draw.randrange(1, 6)
+    sampled = {broker_id: sorted(draw.sample(range(60), draw.randrange(1, 20))) for broker_id in range(count)}
     assert find_gaps(sampled) == [*plain_gaps(sampled)]
 
 

@@ -14,7 +14,8 @@ from pipeline.measures.leadership_board import Board
 from pipeline.measures.plan_steps import Changes
 from pipeline.measures.reassignment import BEST_FOUND, plan_leaders, plan_replicas
 from pipeline.measures.zone_plans import ZoneLoads, even_rack_aware, rate_brokers
-from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.placement import PlacementBroker
+from tests.placements import place
 
 TARGET = 1.1
 
@@ -28,17 +29,8 @@ def draw_cluster(broker_count, partition_count, replica_count, seed=1, hot=2):
         first = rng.randrange(broker_count)
         replicas = tuple((first + step * 4) % broker_count for step in range(replica_count))
         load = int(1e6 * rng.lognormvariate(0, 1)) * (1 if first else hot) + 1
-        partitions.append(
-            PlacedPartition(
-                topic=f"t{number // 50:03}",
-                partition=number % 50,
-                replicas=replicas,
-                leader_id=first,
-                in_sync=replicas,
-                load_bytes=load,
-                size_bytes=load * rng.randint(2, 50),
-            )
-        )
+        topic, size = f"t{number // 50:03}", load * rng.randint(2, 50)
+        partitions.append(place(number % 50, replicas, topic=topic, load=load, size=size))
     return partitions, brokers
 
 

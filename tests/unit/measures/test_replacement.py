@@ -6,23 +6,16 @@ import pytest
 from pipeline.measures import plan_moves, reassignment
 from pipeline.measures.leadership_board import Board
 from pipeline.measures.reassignment import plan_leaders, plan_replicas, replace_dead
-from pipeline.model.placement import PlacedPartition, PlacementBroker
+from pipeline.model.placement import PlacementBroker
+from tests.placements import place
 
 
 def broker(number, **fields):
     return PlacementBroker(broker_id=number, rack="ab"[number % 2], **fields)
 
 
-def partition(number, *replicas, leader=None, size=10, load=100):
-    return PlacedPartition(
-        topic="t",
-        partition=number,
-        replicas=replicas,
-        leader_id=replicas[0] if leader is None else leader,
-        in_sync=replicas,
-        load_bytes=load,
-        size_bytes=size,
-    )
+def partition(number, *replicas, size=10, **more):
+    return place(number, replicas, size=size, **more)
 
 
 ALL = tuple(broker(number) for number in range(4))

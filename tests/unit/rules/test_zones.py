@@ -15,25 +15,11 @@ START = datetime(2026, 11, 24, tzinfo=UTC)
 def measure(racks, shares, *, zones=()):
     """Values by subject; `shares` of brokers of equal capacity, `zones` of the configuration."""
     brokers = [{"window_start": START, "broker_id": number, "rack": rack} for number, rack in racks.items()]
-    rows = [
-        {
-            "window_start": START,
-            "broker_id": number,
-            "share": share,
-            "expected_share": 1 / len(shares),
-            "effective_unit_count": 10_000,
-        }
-        for number, share in shares.items()
-    ]
-    given = RuleInput(
-        load=lambda table, _: pa.Table.from_pylist(
-            {"bronze.brokers": brokers, "gold.broker_share": rows}[table.name], arrow_schema(table)
-        ),
-        starts_ms=[],
-        window_ms=3_600_000,
-        disk_bytes={},
-        broker_zones=dict(zones),
-    )
+    of_all = {"window_start": START, "expected_share": 1 / len(shares), "effective_unit_count": 10_000}
+    rows = [of_all | {"broker_id": number, "share": share} for number, share in shares.items()]
+    tables = {"bronze.brokers": brokers, "gold.broker_share": rows}
+    load = lambda table, _: pa.Table.from_pylist(tables[table.name], arrow_schema(table))  # noqa: E731
+    given = RuleInput(load=load, starts_ms=[], window_ms=3_600_000, disk_bytes={}, broker_zones=dict(zones))
     return {one.subject: round(one.value, 3) for one in RULES["zone_share"].measure("zone_share", given)}
 
 

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from pipeline.config.rules import Gate
-from pipeline.model.verdict import BrokerLoad
 from pipeline.verdicts.broker_share import judge_broker_share
+from tests.placements import load_of
 
 LIMITS = {"limit_ratio": 1.2, "floor_bytes_per_s": 1_000, "chance_level": 0.001, "k": 3, "n": 4}
 SECOND_MS = 1_000  # so that a floor per second is one per window
@@ -24,19 +24,8 @@ def window(minute, broker_1, *, units=5_000.0, scale=1_000, others=(100, 100)):
     if broker_1 is None:
         loads = dict.fromkeys(loads, 0)
     total = sum(loads.values())
-    return [
-        BrokerLoad(
-            window_start_ms=minute * MINUTE_MS,
-            broker_id=broker_id,
-            size_bytes=load * scale,
-            record_count=load,
-            share=load / total if total else None,
-            expected_share=1 / 3,
-            share_ratio=3 * load / total if total else None,
-            effective_unit_count=units if total else None,
-        )
-        for broker_id, load in loads.items()
-    ]
+    of = {"start_ms": minute * MINUTE_MS, "effective_unit_count": units if total else None}
+    return [load_of(broker_id, load, total, size_bytes=load * scale, **of) for broker_id, load in loads.items()]
 
 
 def judge(loads, *, judged_from_ms=None, **limits):
@@ -77,6 +66,8 @@ def test_verdicts_window_by_window(loads, verdicts, above_counts):
     assert [v.is_above for v in found] == [verdict in (W, F) for verdict in verdicts]
 
 
+TOO_FEW = "independent batches are too few"
+
 # one hot window, k = n = 1: what keeps it from failing
 HELD_BACK = {
     "nothing": (window(0, HOT), {}, F, "42.9% of the bytes where 33.3% is fair: 1.29 times its share"),
@@ -89,16 +80,11 @@ HELD_BACK = {
     ),
     "the floor under the cluster": (window(0, HOT), {"floor_bytes_per_s": 350_000}, N, "350,000 bytes are not above"),
     # 868 units are enough for 1.20; with fewer it takes exp(-2 N d^2) <= 0.001 / 3, d = 0.095 above fair share
-    "too few units": (
-        window(0, HOT, units=435.0),
-        {},
-        N,
-        "1.29 times its share, and 435 independent batches are too few",
-    ),
+    "too few units": (window(0, HOT, units=435.0), {}, N, f"1.29 times its share, and 435 {TOO_FEW}"),
     "few units, a clear excess": (window(0, HOT, units=500.0), {}, F, "1.29 times"),
     "few units, near the limit": (window(0, HOT, units=445.0), {}, W, "mean, 1.29, is not above it beyond chance"),
     "just enough units": (window(0, 134, units=870.0), {}, W, "mean, 1.20, is not above it beyond chance"),
-    "nearly enough units, at the limit": (window(0, 134, units=860.0), {}, N, "860 independent batches are too few"),
+    "nearly enough units, at the limit": (window(0, 134, units=860.0), {}, N, f"860 {TOO_FEW}"),
     "few units, no excess": (window(0, 50, units=200.0), {}, OK, "0.60 times its share; below the limit"),
     "few units, an excess below the limit": (window(0, EVEN, units=200.0), {}, N, "1.00 times its share, and 200"),
     "one unit": (window(0, 1_000, units=1.0), {}, N, "2.50 times its share, and 1 independent batches"),
@@ -156,14 +142,10 @@ def test_history_counts_and_gets_no_verdict():
 def test_one_run_over_all_windows_equals_a_run_per_window():
     loads = [row for m, load in enumerate([EVEN, HOT, HOT, QUIET, HOT, HOT, EVEN, HOT]) for row in window(m, load)]
     at_once = judge(loads)
-    one_by_one = [
-        verdict
-        for minute in range(8)
-        for verdict in judge(
-            [row for row in loads if minute - LIMITS["n"] < row.window_start_ms // MINUTE_MS <= minute],
-            judged_from_ms=minute * MINUTE_MS,
-        )
-    ]
+    one_by_one = []
+    for minute in range(8):
+        seen = [row for row in loads if minute - LIMITS["n"] < row.window_start_ms // MINUTE_MS <= minute]
+        one_by_one += judge(seen, judged_from_ms=minute * MINUTE_MS)
     assert list(at_once) == one_by_one
 
 

@@ -24,16 +24,24 @@ LIMIT_MS = 2 * HOUR_MS
 
 
 def arrival(window=0, source="live_cluster", expected=5, arrived=5, **others):
-    fields = {
-        "window_start_ms": window * HOUR_MS,
-        "source": source,
-        "expected_count": expected,
-        "arrived_count": arrived,
-        "missing": None,
-        "newest_ms": (window + 1) * HOUR_MS,
-        "as_of_ms": (window + 1) * HOUR_MS,
-    }
-    return SourceStatus(**{**fields, **others})
+    fields = {"source": source, "expected_count": expected, "arrived_count": arrived, "missing": None}
+    times = dict.fromkeys(("newest_ms", "as_of_ms"), (window + 1) * HOUR_MS)
+    return SourceStatus(window_start_ms=window * HOUR_MS, **{**fields, **times, **others})
+
+
+def judge(*arrivals, **of_metrics):
+    return judge_sources(arrivals, max_age_ms=LIMIT_MS, **of_metrics)
+
+
+def fold(verdicts):
+    policy = IncidentPolicy(resolves_at=CALM_BELOW, k=1, worsens_by=3.0)
+    return fold_verdicts(verdicts, cluster="prod", policy_of=lambda _: policy)
+
+
+def began(asked_ms, brought_hour, source="prometheus"):
+    """When a source was first asked and first brought something; no four windows without it are excused."""
+    brought_ms = None if brought_hour is None else brought_hour * HOUR_MS
+    return {"beginnings": {source: SourceBeginning(asked_ms, brought_ms)}, "patience_ms": 4 * HOUR_MS}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +61,7 @@ def arrival(window=0, source="live_cluster", expected=5, arrived=5, **others):
 def test_when_shares_are_not_judged(found, kind):
     skip = find_skipped([found], max_age_ms=LIMIT_MS).get(0)
     assert (skip.kind if skip else None) == kind
-    (verdict,) = judge_sources([found], max_age_ms=LIMIT_MS)
+    (verdict,) = judge(found)
     assert (verdict.rule, verdict.subject) == (SOURCE_ARRIVAL, found.source)
     assert verdict.verdict == ("ok" if kind is None else "fail")
     assert (verdict.value > 0) == (kind is not None)
@@ -63,7 +71,7 @@ def test_when_shares_are_not_judged(found, kind):
 
 def test_what_shares_do_not_rest_on_is_a_warning():
     said = "racks and fencing are not known for sure, REGISTER_BROKER_RECORD of version 9, known up to 4"
-    (verdict,) = judge_sources([arrival(missing=said)], max_age_ms=LIMIT_MS)
+    (verdict,) = judge(arrival(missing=said))
     assert (verdict.verdict, verdict.is_above, verdict.reason) == ("warn", False, f"live_cluster: {said}")
     assert find_skipped([arrival(missing=said)], max_age_ms=LIMIT_MS) == {}
 
@@ -71,9 +79,9 @@ def test_what_shares_do_not_rest_on_is_a_warning():
 def test_a_silent_metrics_source_fails_and_no_share_rests_on_it():
     silent = arrival(source="prometheus", arrived=0)
     assert find_skipped([silent], max_age_ms=LIMIT_MS) == {}
-    (verdict,) = judge_sources([silent], max_age_ms=LIMIT_MS)
+    (verdict,) = judge(silent)
     assert (verdict.verdict, verdict.value) == ("fail", 1.0)
-    (texts,) = judge_sources([arrival(source="consumer_groups", expected=None, arrived=0)], max_age_ms=LIMIT_MS)
+    (texts,) = judge(arrival(source="consumer_groups", expected=None, arrived=0))
     assert texts.verdict == "ok"
 
 
@@ -90,33 +98,17 @@ def test_windows_that_are_skipped_have_no_ok():
 
 def test_one_incident_from_the_first_window_that_lacks_something_to_the_first_that_does_not():
     arrived = [5, 4, 3, 5, 5, 0]
-    verdicts = judge_sources(
-        [arrival(window, arrived=count) for window, count in enumerate(arrived)], max_age_ms=LIMIT_MS
-    )
-    changes = fold_verdicts(
-        verdicts, cluster="c", policy_of=lambda _: IncidentPolicy(resolves_at=CALM_BELOW, k=1, worsens_by=3.0)
-    )
-    assert [(c.state, c.since_ms // HOUR_MS, c.window_start_ms // HOUR_MS) for c in changes] == [
-        ("new", 1, 1),
-        ("resolved", 1, 3),
-        ("new", 5, 5),
-    ]
+    changes = fold(judge(*(arrival(window, arrived=count) for window, count in enumerate(arrived))))
+    told = [(c.state, c.since_ms // HOUR_MS, c.window_start_ms // HOUR_MS) for c in changes]
+    assert told == [("new", 1, 1), ("resolved", 1, 3), ("new", 5, 5)]
     assert changes[1].peak_value == pytest.approx(0.4)
 
 
 def test_the_mails_say_since_when_and_what_is_missing():
-    verdicts = judge_sources([arrival(0, arrived=4, missing="broker 2 (no\nanswer)"), arrival(1)], max_age_ms=LIMIT_MS)
-    new, resolved = fold_verdicts(
-        verdicts, cluster="prod", policy_of=lambda _: IncidentPolicy(resolves_at=CALM_BELOW, k=1, worsens_by=3.0)
-    )
-    evidence = IncidentEvidence(
-        cluster="prod",
-        change=new,
-        reason=verdicts[0].reason,
-        window_ms=HOUR_MS,
-        limits_at="freshness",
-        owner="platform",
-    )
+    verdicts = judge(arrival(0, arrived=4, missing="broker 2 (no\nanswer)"), arrival(1))
+    new, resolved = fold(verdicts)
+    of = {"cluster": "prod", "window_ms": HOUR_MS, "limits_at": "freshness", "owner": "platform"}
+    evidence = IncidentEvidence(change=new, reason=verdicts[0].reason, **of)
     mail = render_message(describe_source(evidence), sender="a@b.c", recipients=("d@e.f",), now_ms=0)
     assert "has been incomplete or late since" in mail.subject_line
     text = mail.payload.decode()
@@ -139,30 +131,17 @@ def test_the_mails_say_since_when_and_what_is_missing():
     ],
 )
 def test_metrics_younger_than_the_window_are_said_and_not_mailed(asked, brought, window, verdict):
-    beginning = SourceBeginning(asked * HOUR_MS, None if brought is None else brought * HOUR_MS)
-    (found,) = judge_sources(
-        [arrival(window, source="prometheus", arrived=0)],
-        max_age_ms=LIMIT_MS,
-        beginnings={"prometheus": beginning},
-        patience_ms=4 * HOUR_MS,
-    )
+    (found,) = judge(arrival(window, source="prometheus", arrived=0), **began(asked * HOUR_MS, brought))
     assert (found.verdict, found.is_above) == (verdict, verdict == "fail")
 
 
 @pytest.mark.parametrize("brought", [None, 5])
 def test_metrics_that_refuse_the_run_are_not_young(brought):
     """A wrong password at the first run: 401 to each request."""
-    (found,) = judge_sources(
-        [arrival(0, source="prometheus", arrived=0, problem_count=1)],
-        max_age_ms=LIMIT_MS,
-        beginnings={"prometheus": SourceBeginning(0, None if brought is None else brought * HOUR_MS)},
-        patience_ms=4 * HOUR_MS,
-    )
+    (found,) = judge(arrival(0, source="prometheus", arrived=0, problem_count=1), **began(0, brought))
     assert (found.verdict, found.is_above) == ("fail", True)
 
 
 def test_records_that_do_not_come_are_never_excused():
-    (found,) = judge_sources(
-        [arrival(arrived=0)], max_age_ms=LIMIT_MS, beginnings={"live_cluster": SourceBeginning(0, None)}, patience_ms=1
-    )
+    (found,) = judge(arrival(arrived=0), **began(0, None, "live_cluster"))
     assert found.verdict == "fail"
