@@ -158,12 +158,9 @@ def token_endpoint():
             known = self.headers["Authorization"] == "Basic " + b64encode(f"starter:{PASSWORD}".encode()).decode()
             now = time.time()
             claims = {"sub": "starter", "iat": now, "exp": now + 3600, "scope": "kafka"}
-            parts = [
-                urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in ({"alg": "none"}, claims)
-            ]
-            answer = (
-                {"access_token": ".".join([*parts, ""]), "expires_in": 3600} if known else {"error": "invalid_client"}
-            )
+            encode = lambda part: urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")  # noqa: E731
+            token = f"{encode({'alg': 'none'})}.{encode(claims)}."
+            answer = {"access_token": token, "expires_in": 3600} if known else {"error": "invalid_client"}
             self.send_response(200 if known else 401)
             self.end_headers()
             self.wfile.write(json.dumps(answer).encode())
@@ -289,9 +286,8 @@ def test_each_permission_answers_its_question(cluster, certificates, password, m
     user = f"without-{EVERYTHING.index(missing)}"
     rest = [one for one in EVERYTHING if one != missing]
     allow(cluster.internal_bootstrap, user, [*rest, (TOPICS, ACLOperation.DESCRIBE)])
-    found = {
-        c.name: c for c in examine_live_cluster(source(cluster.brokers[0].client_port, certificates[0], user=user))
-    }
+    live = source(cluster.brokers[0].client_port, certificates[0], user=user)
+    found = {c.name: c for c in examine_live_cluster(live)}
     wrong = {name for name, check in found.items() if not check.is_ok or "not answered" in check.found}
     assert question in wrong
     assert wrong <= {question, *(("reassignments",) if missing is CLUSTER_DESCRIBE else ())}
@@ -354,24 +350,15 @@ def test_a_whole_run_leaves_the_secret_nowhere(cluster, certificates, tmp_path):
         "clusters": {"guarded": {"sources": [yaml.safe_load(live.model_dump_json(by_alias=True, exclude_none=True))]}},
     }
     printed = run_command(tmp_path, document, cluster.start_ms, "PT1M", {VARIABLE: PASSWORD})
-    (traffic,) = [
-        sum(
-            row["record_count"]
-            for row in stored(tmp_path / "warehouse", "silver.partition_traffic")
-            if row["topic"] == topic
-        )
-        for topic in ("orders",)
-    ]
-    assert traffic == RECORDS // 2
-    assert {row["topic"] for row in stored(tmp_path / "warehouse", "silver.partition_traffic")} == {"orders"}
+    traffic = stored(tmp_path / "warehouse", "silver.partition_traffic")
+    assert sum(row["record_count"] for row in traffic) == RECORDS // 2
+    assert {row["topic"] for row in traffic} == {"orders"}
     assert PASSWORD not in printed
     assert places_of(PASSWORD, tmp_path, tmp_path / "warehouse") == []
     parts = [row for row in stored(tmp_path / "warehouse", "bronze.cluster_state") if row["topic"] == "orders"]
     assert {row["size_bytes"] for row in parts} == {None}  # it may not ask, and nothing is made up
-    assert any(
-        "replica sizes" in row["reason"] or "broker" in row["reason"]
-        for row in stored(tmp_path / "warehouse", "bronze.quarantine")
-    )
+    reasons = [row["reason"] for row in stored(tmp_path / "warehouse", "bronze.quarantine")]
+    assert any("replica sizes" in reason or "broker" in reason for reason in reasons)
 
 
 def test_from_an_address_to_a_verdict(cluster, certificates, tmp_path):
@@ -383,9 +370,8 @@ def test_from_an_address_to_a_verdict(cluster, certificates, tmp_path):
         *("--ssl-truststore-location", str(certificates[0])),
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), VARIABLE: PASSWORD}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
+    options = {"cwd": tmp_path, "env": environment, "stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+    done = subprocess.run(command, check=False, **options)
     assert done.returncode in HEALTHY_OR_NOT, done.stdout + done.stderr
     assert "ok    guarded: live_cluster, connection: 1 brokers" in done.stdout
     assert f"wrote {tmp_path / 'made.yaml'}" in done.stdout
@@ -395,16 +381,10 @@ def test_from_an_address_to_a_verdict(cluster, certificates, tmp_path):
     (share,) = stored(tmp_path / "partition-health-data", "gold.broker_share")
     start_ms = milliseconds_of(share["window_start"])
     expected = sum(start_ms <= stamp < start_ms + 60 * MINUTE_MS for stamp in recent_stamps(cluster))
-    stamped = [
-        row["record_count"]
-        for row in stored(tmp_path / "partition-health-data", "silver.partition_traffic")
-        if row["topic"] == "recent"
-    ]
-    assert sum(stamped) == expected > 0
+    traffic = stored(tmp_path / "partition-health-data", "silver.partition_traffic")
+    assert sum(row["record_count"] for row in traffic if row["topic"] == "recent") == expected > 0
     assert PASSWORD not in done.stdout + done.stderr + (tmp_path / "made.yaml").read_text()
 
-    again = subprocess.run(
-        command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
+    again = subprocess.run(command, check=False, **options)
     assert again.returncode == 2
     assert "is not overwritten" in again.stderr

@@ -23,22 +23,13 @@ def make_batch(base_offset, keys, *, value=b"v", timestamp_ms=START_MS, attribut
         Record(offset=base_offset + i, timestamp_ms=timestamp_ms + i, key=key, value=value, headers=(("h", b"1"),))
         for i, key in enumerate(keys)
     ]
-    header = BatchHeader(
-        position=0,
-        size_bytes=0,
-        base_offset=base_offset,
-        last_offset=base_offset + len(keys) - 1,
-        partition_leader_epoch=0,
-        magic=2,
-        crc=0,
-        attributes=attributes,
-        base_timestamp_ms=timestamp_ms,
-        max_timestamp_ms=timestamp_ms + len(keys) - 1,
-        producer_id=7,
-        producer_epoch=0,
-        base_sequence=0,
-        record_count=len(keys),
+    last = len(keys) - 1
+    offsets = {"base_offset": base_offset, "last_offset": base_offset + last, "record_count": len(keys)}
+    times = {"base_timestamp_ms": timestamp_ms, "max_timestamp_ms": timestamp_ms + last}
+    zeros = dict.fromkeys(
+        ("position", "size_bytes", "partition_leader_epoch", "crc", "producer_epoch", "base_sequence"), 0
     )
+    header = BatchHeader(magic=2, attributes=attributes, producer_id=7, **offsets, **times, **zeros)
     return write_batch(header, write_records(records, base_offset=base_offset, base_timestamp_ms=timestamp_ms))
 
 
@@ -66,40 +57,16 @@ def run_json(capsys, *arguments, code=0) -> dict:
 def test_json_rows(log, capsys):
     report = run_json(capsys, log, "--deep", "--verify")
     (segment,) = report["segments"]
-    assert segment == {
-        "broker_id": 5,
-        "topic": "orders",
-        "partition": 0,
-        "base_offset": 0,
-        "batch_count": 2,
-        "record_count": 5,
-        "size_bytes": len(FIRST + SECOND),
-        "first_offset": 0,
-        "last_offset": 4,
-        "missing_offset_count": 0,
-        "min_timestamp_ms": START_MS,
-        "max_timestamp_ms": START_MS + 60_001,
-        "magic": 2,
-        "codecs": ["none"],
-        "control_batch_count": 0,
-        "producer_id_count": 1,
-        "crc_error_count": 0,
-        "is_active": True,
-        "kind": "live",
-        "path": str(log / NAME),
-        "null_key_count": 1,
-        "distinct_key_count": 3,
-        "tombstone_count": 0,
-        "key_bytes": 3,
-        "value_bytes": 5,
-        "header_count": 5,
-        "top_keys": [
-            {"key": "a", "key_hex": "61", "record_count": 2},
-            {"key": "b", "key_hex": "62", "record_count": 1},
-            {"key": "", "key_hex": "", "record_count": 1},
-        ],
-        "problems": [],
-    }
+    place = {"broker_id": 5, "topic": "orders", "partition": 0, "path": str(log / NAME), "kind": "live"}
+    offsets = {"base_offset": 0, "first_offset": 0, "last_offset": 4, "missing_offset_count": 0, "is_active": True}
+    times = {"min_timestamp_ms": START_MS, "max_timestamp_ms": START_MS + 60_001}
+    batches = {"batch_count": 2, "record_count": 5, "size_bytes": len(FIRST + SECOND), "magic": 2, "codecs": ["none"]}
+    batches |= {"control_batch_count": 0, "producer_id_count": 1, "crc_error_count": 0, "problems": []}
+    records = {"tombstone_count": 0, "key_bytes": 3, "value_bytes": 5, "header_count": 5}
+    keys = [("a", "61", 2), ("b", "62", 1), ("", "", 1)]
+    top_keys = [{"key": key, "key_hex": text, "record_count": count} for key, text, count in keys]
+    keyed = {"null_key_count": 1, "distinct_key_count": 3, "top_keys": top_keys}
+    assert segment == {**place, **offsets, **times, **batches, **records, **keyed}
     (partition,) = report["partitions"]
     shared = partition.keys() & segment.keys() - {"path"}
     assert {name: partition[name] for name in shared} == {name: segment[name] for name in shared}
@@ -114,10 +81,8 @@ def test_a_second_disk_and_a_second_segment_add_up(log, tmp_path, capsys):
     shutil.copy(log.parent / "meta.properties", disk)
     report = run_json(capsys, tmp_path, "--deep")
     assert [row["is_active"] for row in report["segments"]] == [False, True] * 2
-    assert [(p["topic"], p["record_count"], p["distinct_key_count"]) for p in report["partitions"]] == [
-        ("orders", 9, 4),
-        ("clicks", 9, 4),
-    ]
+    partitions = [(p["topic"], p["record_count"], p["distinct_key_count"]) for p in report["partitions"]]
+    assert partitions == [("orders", 9, 4), ("clicks", 9, 4)]
     assert report["partitions"][0]["top_keys"][0] == {"key": "z", "key_hex": "7a", "record_count": 4}
     assert report["partitions"][0]["min_timestamp_ms"] == START_MS - 1000
     (broker,) = report["brokers"]
@@ -275,13 +240,8 @@ def test_a_reader_that_has_enough_is_no_error(tmp_path):
         (folder / f"{offset:020d}.log").touch()
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run(
-        [sys.executable, "-m", "pipeline", "inspect", str(tmp_path)],
-        stdout=write,
-        stderr=subprocess.PIPE,
-        timeout=600,
-        check=False,
-    )
+    command = [sys.executable, "-m", "pipeline", "inspect", str(tmp_path)]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, timeout=600, check=False)
     os.close(write)
     assert done.stderr == b""
     assert done.returncode == 141

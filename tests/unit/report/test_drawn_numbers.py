@@ -119,26 +119,11 @@ def page(tmp_path_factory):
     ahead = pl.DataFrame(
         {"subject": "broker 0", "measure": "share_ratio", "horizon_hours": [24, 48], "value": [1.3, 1.4]}
     )
-    moves = {
-        "subject": ["broker 1"],
-        "rank": 2,
-        "title": "move",
-        "topic": "orders",
-        "share_ratio": 1.5,
-        "predicted_ratio": 1.2,
-    }
-    moves |= {
-        "predicted_ratio_low": 1.2,
-        "predicted_ratio_high": 1.2,
-        "moved_bytes": 4_210_000,
-        "is_enough": False,
-        "text": "",
-    }
-    for name, rows in (
-        ("gold.rule_measures", disk),
-        ("gold.forecast", ahead),
-        ("gold.recommendations", pl.DataFrame(moves)),
-    ):
+    moves = {"subject": ["broker 1"], "rank": 2, "title": "move", "topic": "orders", "share_ratio": 1.5, "text": ""}
+    moves |= dict.fromkeys(("predicted_ratio", "predicted_ratio_low", "predicted_ratio_high"), 1.2)
+    moves |= {"moved_bytes": 4_210_000, "is_enough": False}
+    tables = {"gold.rule_measures": disk, "gold.forecast": ahead, "gold.recommendations": pl.DataFrame(moves)}
+    for name, rows in tables.items():
         write_rows(folder / "warehouse", name, rows.with_columns(window_start=newest))
     end_ms = T0_MS + 6 * HOUR_MS
     (run,) = plan_runs(write_config(folder), TimeWindow(end_ms - HOUR_MS, end_ms), run_id="r", now_ms=end_ms)
@@ -181,9 +166,8 @@ def drawn_rows(chart):
     heads = [head.text.strip() for head in table.one("thead").all("th")]
     for row in table.one("tbody").all("tr"):
         if row.attributes.get("class") not in {"group", "note"}:
-            yield dict(
-                zip(heads, [cell.text.strip() for cell in row.children if not isinstance(cell, str)], strict=True)
-            )
+            cells = [cell.text.strip() for cell in row.children if not isinstance(cell, str)]
+            yield dict(zip(heads, cells, strict=True))
 
 
 def chart_of(page, name):

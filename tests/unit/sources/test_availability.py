@@ -43,26 +43,15 @@ ROOT = Path(__file__).parents[3]
 
 def reading(*, disks=(), brokers=None, groups=()):
     tree = LogTree(directories=tuple(disks))
-    return ClusterReading(
-        record_source="log_directories",
-        tree=tree,
-        directory_counts=count_directories(tree),
-        history=ClusterHistory(
-            state_source="cluster_metadata",
-            known_since_ms=0,
-            brokers={b: Timeline((at,), (Broker(broker_id=b),)) for b, at in (brokers or {}).items()},
-        ),
-        groups=tuple((at, MEMBER) for at in groups),
-    )
+    timelines = {b: Timeline((at,), (Broker(broker_id=b),)) for b, at in (brokers or {}).items()}
+    history = ClusterHistory(state_source="cluster_metadata", known_since_ms=0, brokers=timelines)
+    found = {"tree": tree, "directory_counts": count_directories(tree), "groups": tuple((at, MEMBER) for at in groups)}
+    return ClusterReading(record_source="log_directories", history=history, **found)
 
 
 def scrapes(instance, *seconds):
-    return [
-        MetricPage(
-            source="s", instance=instance, observed_at_ms=int(s * S), path=f"{instance}/{s}", kind=ProducerMetrics
-        )
-        for s in seconds
-    ]
+    of = {"source": "s", "instance": instance, "kind": ProducerMetrics}
+    return [MetricPage(observed_at_ms=int(s * S), path=f"{instance}/{s}", **of) for s in seconds]
 
 
 def arrivals(source, found=None, newest_ms=None, *, pages=None, samples=()):
@@ -73,9 +62,8 @@ def arrivals(source, found=None, newest_ms=None, *, pages=None, samples=()):
 
 
 def test_log_directories_expect_the_brokers_registered_at_the_windows_end():
-    disks = [log_directory(b, {"t-0": [(0, 1)]}) for b in (1, 1, 3)] + [
-        log_directory(100, {"__cluster_metadata-0": [(0, 1)]})
-    ]
+    disks = [log_directory(b, {"t-0": [(0, 1)]}) for b in (1, 1, 3)]
+    disks.append(log_directory(100, {"__cluster_metadata-0": [(0, 1)]}))
     found = reading(disks=disks, brokers={1: 0, 2: 70 * S, 100: 500 * S})
     assert arrivals(LOGS, found) == [(2, 2), (3, 2)]  # 3 was found though nobody registered it
 
@@ -189,15 +177,10 @@ def test_a_silent_source_is_seen_beside_another_of_its_kind():
 
 
 def test_every_kind_once_with_the_newest_instant():
-    cluster = Cluster(
-        sources=(
-            LOGS,
-            LOGS,
-            TopicsDescribe(kind="topics_describe", path=Path("t")),
-            ProducerMetrics(kind="producer_metrics", path=Path("p")),
-            BrokerMetrics(kind="broker_metrics", path=Path("b")),
-        )
-    )
+    producers = ProducerMetrics(kind="producer_metrics", path=Path("p"))
+    brokers = BrokerMetrics(kind="broker_metrics", path=Path("b"))
+    texts = TopicsDescribe(kind="topics_describe", path=Path("t"))
+    cluster = Cluster(sources=(LOGS, LOGS, texts, producers, brokers))
     listed = {"producer_metrics": tuple(scrapes("a", 1, 90))}
     rows = iter_availability(cluster, reading(), WINDOWS[:1], 7 * S, listed=listed)
     newest = [(source, row.newest_ms) for _, source, row in rows]
@@ -222,21 +205,16 @@ def test_pages_are_found_by_instance_and_instant(tmp_path):
     pages, problems = discover_pages(tmp_path, "producer_metrics", ProducerMetrics)
     assert [(page.instance, page.observed_at_ms) for page in pages] == [("a", 30), ("a", 200), ("b", 10)]
     assert [(Path(p.path).name, "not an instant" in p.reason) for p in problems] == [("late.prom", True)]
-    assert [p.reason for p in discover_pages(tmp_path / "none", "x", ProducerMetrics)[1]] == [
-        "no such directory: no scrapes were read"
-    ]
+    (none,) = discover_pages(tmp_path / "none", "x", ProducerMetrics)[1]
+    assert none.reason == "no such directory: no scrapes were read"
 
 
 def test_texts_are_found_by_name_folder_and_pattern(tmp_path):
     for name in ("a/1700000000000.json", "b/stats-1700000000001.jsonl", "b/c/run.out", "b/skipped.csv", "x-1.out"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    pages, problems = discover_texts(
-        [tmp_path / "a", tmp_path / "b", tmp_path / "x-*.out", tmp_path / "none"],
-        "s",
-        LibrdkafkaStatistics,
-        (".json", ".jsonl", ".out"),
-    )
+    paths = [tmp_path / name for name in ("a", "b", "x-*.out", "none")]
+    pages, problems = discover_texts(paths, "s", LibrdkafkaStatistics, (".json", ".jsonl", ".out"))
     dated = [(page.instance, page.observed_at_ms if page.is_dated else None) for page in pages]
     assert dated == [("a", 1_700_000_000_000), ("run", None), ("stats", 1_700_000_000_001), ("x-1", None)]
     assert [Path(problem.path).name for problem in problems] == ["none"]

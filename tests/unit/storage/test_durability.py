@@ -74,23 +74,16 @@ def remove_data(folder):
         path.unlink()
 
 
+def last_data(folder):
+    return max(folder.glob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)
+
+
+CUT = r"the last commit is empty or cut.*delete that file"
 DAMAGES = {
-    "last commit empty": (
-        lambda folder: cut(last_commit(folder), 0),
-        r"the last commit is empty or cut.*delete that file",
-    ),
-    "last commit cut": (
-        lambda folder: cut(last_commit(folder), 40),
-        r"the last commit is empty or cut.*delete that file",
-    ),
-    "data of the last commit empty": (
-        lambda folder: cut(max(folder.glob("*.parquet"), key=lambda path: path.stat().st_mtime_ns), 0),
-        r"or its data are.*delete that file",
-    ),
-    "a commit gone": (
-        lambda folder: sorted((folder / "_delta_log").glob("*.json"))[0].unlink(),
-        r"restore this folder",
-    ),
+    "last commit empty": (lambda folder: cut(last_commit(folder), 0), CUT),
+    "last commit cut": (lambda folder: cut(last_commit(folder), 40), CUT),
+    "data of the last commit empty": (lambda folder: cut(last_data(folder), 0), r"or its data are.*delete that file"),
+    "a commit gone": (lambda folder: min((folder / "_delta_log").glob("*.json")).unlink(), r"restore this folder"),
     "data gone": (remove_data, r"not found.*restore this folder"),
     "log gone": (lambda folder: shutil.rmtree(folder / "_delta_log"), r"restore this folder"),
 }
@@ -178,18 +171,8 @@ def test_a_table_that_another_program_raised_is_refused_in_one_line_and_called_n
 def test_a_commit_that_names_a_file_elsewhere_is_one_line(tmp_path):
     ensure_tables(tmp_path, (ALERT_OUTBOX,))
     folder = table_path(tmp_path, ALERT_OUTBOX)
-    commit(
-        folder,
-        {
-            "add": {
-                "path": "file:///etc/hostname",
-                "partitionValues": {},
-                "size": 1,
-                "modificationTime": 0,
-                "dataChange": True,
-            }
-        },
-    )
+    elsewhere = {"path": "file:///etc/hostname", "partitionValues": {}, "size": 1, "modificationTime": 0}
+    commit(folder, {"add": {**elsewhere, "dataChange": True}})
     with pytest.raises(StorageError) as raised:
         load_rows(tmp_path, ALERT_OUTBOX)
     assert str(raised.value).startswith(f"{folder}")

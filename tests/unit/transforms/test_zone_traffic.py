@@ -18,18 +18,14 @@ START = dt.datetime(2026, 11, 24, 6, tzinfo=dt.UTC)
 TEXT, NUMBER = pl.String, pl.Int64
 LED = {"topic": TEXT, "topic_id": TEXT, "partition": NUMBER, "leader_id": NUMBER}
 SENT = {**LED, "producer_id": NUMBER, "producer_epoch": NUMBER, "size_bytes": NUMBER}
-SESSIONS = {
-    "topic": TEXT,
-    "topic_id": TEXT,
-    "producer_id": NUMBER,
-    "producer_epoch": NUMBER,
-    "zone": TEXT,
-    "zone_source": TEXT,
-    "record_count": NUMBER,
-    "keyless_record_count": NUMBER,
-}
+SESSIONS = {"topic": TEXT, "topic_id": TEXT, "producer_id": NUMBER, "producer_epoch": NUMBER}
+SESSIONS |= {"zone": TEXT, "zone_source": TEXT, "record_count": NUMBER, "keyless_record_count": NUMBER}
 STATE = {"topic": TEXT, "topic_id": TEXT, "partition": NUMBER, "replica_id": NUMBER}
 RACKS = {1: "a", 2: "b", 3: "c"}
+
+
+def of_topic(rows, schema):
+    return pl.DataFrame([("t", "", *row) for row in rows], schema, orient="row")
 
 
 def make_window(led, *, sent=(), sessions=(), keyless=10, replicas=(), racks=RACKS, members=(), selector="", **zones):
@@ -37,10 +33,10 @@ def make_window(led, *, sent=(), sessions=(), keyless=10, replicas=(), racks=RAC
     given = Zones(**zones)
     of_ten = cycle(np.atleast_1d(keyless).tolist())
     return WindowZones(
-        traffic=pl.DataFrame([("t", "", *row) for row in led], {**LED, "size_bytes": NUMBER}, orient="row"),
-        sent=pl.DataFrame([("t", "", *row) for row in sent], SENT, orient="row"),
-        sessions=pl.DataFrame([("t", "", *row, 10, next(of_ten)) for row in sessions], SESSIONS, orient="row"),
-        state=pl.DataFrame([("t", "", *row) for row in replicas], STATE, orient="row"),
+        traffic=of_topic(led, {**LED, "size_bytes": NUMBER}),
+        sent=of_topic(sent, SENT),
+        sessions=of_topic([(*row, 10, next(of_ten)) for row in sessions], SESSIONS),
+        state=of_topic(replicas, STATE),
         brokers=[
             {"broker_id": broker_id, "rack": rack, "configs": [("replica.selector.class", selector)]}
             for broker_id, rack in racks.items()
@@ -83,18 +79,13 @@ def test_producers_of_known_zones():
         ("produce", "a", "a", "configured"): 30,
         ("produce", "b", "b", "client"): 60,
     }
-    assert {(row["is_between_zones"], row["cost"], row["cost_per_month"]) for row in rows} == {
-        (True, 140.0, 140.0 * 730),
-        (False, 0.0, 0.0),
-    }
+    costs = {(row["is_between_zones"], row["cost"], row["cost_per_month"]) for row in rows}
+    assert costs == {(True, 140.0, 140.0 * 730), (False, 0.0, 0.0)}
 
 
 def test_what_nothing_says_is_spread_and_called_assumed():
-    assert brief(measure([(0, 1, 100)])) == {
-        ("produce", "a", "a", "assumed"): 33,
-        ("produce", "b", "a", "assumed"): 33,
-        ("produce", "c", "a", "assumed"): 34,
-    }
+    sizes = {"a": 33, "b": 33, "c": 34}
+    assert brief(measure([(0, 1, 100)])) == {("produce", zone, "a", "assumed"): size for zone, size in sizes.items()}
     weighed = brief(measure([(0, 1, 100)], weights={"a": 3, "z": 1}))
     assert weighed == {("produce", "a", "a", "assumed"): 75, ("produce", "z", "a", "assumed"): 25}
 
@@ -109,12 +100,8 @@ def test_racks_in_great_number_are_no_zones_to_assume():
 
 def test_each_follower_copies_what_the_leader_got():
     rows = measure([(0, 1, 100), (0, 2, 40)], replicas=[(0, 1), (0, 2), (0, 3)])
-    assert {key[1:3]: size for key, size in brief(rows).items() if key[0] == "replication"} == {
-        ("a", "b"): 100,
-        ("a", "c"): 100,
-        ("b", "a"): 40,
-        ("b", "c"): 40,
-    }
+    copied = {key[1:3]: size for key, size in brief(rows).items() if key[0] == "replication"}
+    assert copied == {("a", "b"): 100, ("a", "c"): 100, ("b", "a"): 40, ("b", "c"): 40}
 
 
 def test_a_broker_without_a_rack_and_one_that_is_renamed():
@@ -130,8 +117,7 @@ def test_a_broker_without_a_rack_and_one_that_is_renamed():
 def load(led, keyed=(), **given):
     """Bytes, and those without a key, by partition and zone; `keyed`: (partition, part of its bytes)."""
     schema = {"topic": TEXT, "topic_id": TEXT, "partition": NUMBER, "keyed_ratio": pl.Float64}
-    ratios = pl.DataFrame([("t", "", *row) for row in keyed], schema, orient="row")
-    loads = list_zone_loads(make_window(led, **given), ratios)
+    loads = list_zone_loads(make_window(led, **given), of_topic(keyed, schema))
     return {
         (partition, zone): (size, pytest.approx(loads.keyless["t", partition][zone]))
         for (_, partition), of in loads.sent.items()
@@ -147,12 +133,8 @@ def test_keys_lie_where_they_were_read():
         "keyless": [5, 10],
     }
     led = [(0, 1, 100), (1, 2, 100)]
-    assert load(led, [(0, 0.55), (1, 0.05)], **given) == {
-        (0, "b"): (60, 5),
-        (0, "a"): (40, 40),
-        (1, "b"): (60, 55),
-        (1, "a"): (40, 40),
-    }
+    keyless = {(0, "b"): (60, 5), (0, "a"): (40, 40), (1, "b"): (60, 55), (1, "a"): (40, 40)}
+    assert load(led, [(0, 0.55), (1, 0.05)], **given) == keyless
     # records were not read: as many of its bytes as of its records, in every partition
     assert load(led, **given)[0, "b"] == (60, 30)
     # more keyed bytes than that producer sent there: no more than all
@@ -183,11 +165,12 @@ def test_members_of_unknown_zones_are_left_out():
     assert not [key for key in brief(measure([(0, 1, 100)], members=[MEMBER])) if key[0] == "fetch"]
 
 
+PLACES, BROKERS = st.integers(0, 3), st.integers(-1, 4)
+
+
 @given(
-    led=st.dictionaries(st.tuples(st.integers(0, 3), st.integers(-1, 4)), st.integers(0, 10**15), max_size=6),
-    sent=st.dictionaries(
-        st.tuples(st.integers(0, 3), st.integers(-1, 4), st.integers(-1, 3)), st.integers(1, 10**13), max_size=12
-    ),
+    led=st.dictionaries(st.tuples(PLACES, BROKERS), st.integers(0, 10**15), max_size=6),
+    sent=st.dictionaries(st.tuples(PLACES, BROKERS, st.integers(-1, 3)), st.integers(1, 10**13), max_size=12),
     known=st.dictionaries(st.integers(-1, 3), st.sampled_from(["a", "b", "d", None]), max_size=4),
     weights=st.dictionaries(st.sampled_from(["a", "b", "z"]), st.floats(0.1, 9), max_size=3),
 )

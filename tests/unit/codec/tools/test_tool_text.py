@@ -17,6 +17,7 @@ Configs: cleanup.policy=compact,delete,segment.bytes=16777216,retention.ms=-1
 Topic: moving	TopicId: wn49YtIlT3KvwYLIUxUhbQ	PartitionCount: 1	ReplicationFactor: 3	Configs:\N{SPACE}
 	Topic: moving	Partition: 0	Leader: 1	Replicas: 1,2,3	Isr: 1	Adding Replicas: 3	Removing Replicas: 1
 """
+UUID = "9ab98cbf-3c39-4cfc-b6da-c3ecf13172b0"
 TOPICS_24 = """\
 Topic: old	PartitionCount: 1	ReplicationFactor: 1	Configs:
 	Topic: old	Partition: 0	Leader: 0	Replicas: 0	Isr: 0
@@ -63,11 +64,9 @@ def test_broken_topics(text, line, reason):
 
 def log_dirs(broker=1, directory="/d", **changes):
     replica = {"partition": "a-b-3", "size": 9, "offsetLag": 2, "isFuture": True, **changes}
-    document = {
-        "version": 1,
-        "brokers": [{"broker": broker, "logDirs": [{"logDir": directory, "partitions": [replica]}]}],
-    }
-    return "Querying brokers for log directories information\nReceived ...\n" + json.dumps(document)
+    brokers = [{"broker": broker, "logDirs": [{"logDir": directory, "partitions": [replica]}]}]
+    document = json.dumps({"version": 1, "brokers": brokers})
+    return f"Querying brokers for log directories information\nReceived ...\n{document}"
 
 
 def test_log_dirs():
@@ -79,20 +78,15 @@ def test_log_dirs():
     ("text", "reason"),
     [
         ("Querying brokers\n", "no line of JSON"),
+        ("{}", "'brokers'"),
         ("{", "not the JSON"),
         ('{"brokers": [{}]}', "not the JSON"),
-        ("{}", "'brokers'"),
+        *((log_dirs(size=size), "not the JSON") for size in (-1, 1.5, [1], None)),
         (log_dirs(size=2**48 + 1), "not the JSON"),  # a few of 2^63 - 1 have a sum that no table holds
-        (log_dirs(size=-1), "not the JSON"),
         (log_dirs(partition="a-200001"), "not the JSON"),
-        (log_dirs(size=1.5), "not the JSON"),
-        (log_dirs(size=[1]), "not the JSON"),
-        (log_dirs(size=None), "not the JSON"),
         (log_dirs(offsetLag=-(2**63) - 1), "not the JSON"),
-        (log_dirs(broker=2**31), "not the JSON"),
-        (log_dirs(broker=True), "not the JSON"),
-        (log_dirs(directory=["\x1b[31m"]), "not the JSON"),
-        (log_dirs(directory="\ud800"), "not the JSON"),
+        *((log_dirs(broker=broker), "not the JSON") for broker in (2**31, True)),
+        *((log_dirs(directory=path), "not the JSON") for path in (["\x1b[31m"], "\ud800")),
     ],
 )
 def test_broken_log_dirs(text, reason):
@@ -162,27 +156,13 @@ g1              a               2          65473           65474           1    
 
 def test_offsets_of_a_member_with_blanks_in_its_id():
     (row,) = parse_consumer_groups(OFFSETS)
-    assert (row.member_id, row.client_host, row.client_id) == (
-        "c 0-9ab98cbf-3c39-4cfc-b6da-c3ecf13172b0",
-        "127.0.0.1",
-        "c 0",
-    )
+    assert (row.member_id, row.client_host, row.client_id) == (f"c 0-{UUID}", "127.0.0.1", "c 0")
     assert (row.committed_offset, row.log_end_offset, row.lag_count) == (65473, 65474, 1)
 
 
 def describe_group(group, *rows):
     """A table as the tool prints it: rows are topic, partition, committed offset, member and client id."""
-    head = (
-        "GROUP",
-        "TOPIC",
-        "PARTITION",
-        "CURRENT-OFFSET",
-        "LOG-END-OFFSET",
-        "LAG",
-        "CONSUMER-ID",
-        "HOST",
-        "CLIENT-ID",
-    )
+    head = OFFSETS.splitlines()[1].split()
     cells = [
         (group, topic, str(number), str(at), "9", str(9 - at), member, "/10.0.0.9", client)
         for topic, number, at, member, client in rows
@@ -193,7 +173,6 @@ def describe_group(group, *rows):
     return "\n" + "".join(f"{line}\n" for line in lines)
 
 
-UUID = "9ab98cbf-3c39-4cfc-b6da-c3ecf13172b0"
 HONEST = describe_group("payments", ("clicks", 0, 8, f"p-{UUID}", "p"), ("clicks", 1, 8, f"p-{UUID}", "p"))
 TABLE = HONEST.replace(" 8 ", " 0 ")
 ROW = TABLE.split("\n")[2]
@@ -210,9 +189,8 @@ FORGED = {
 @pytest.mark.parametrize("of", ["client", "client of a static member", "group"])
 def test_a_row_that_a_name_forges_is_refused_with_the_text(name, of):
     member = f"instance-1-{UUID}" if of == "client of a static member" else f"{name}-{UUID}"
-    own = describe_group(
-        *((name, ("clicks", 0, 5, UUID, "c")) if of == "group" else ("g", ("clicks", 0, 5, member, name)))
-    )
+    of_client = describe_group("g", ("clicks", 0, 5, member, name))
+    own = describe_group(name, ("clicks", 0, 5, UUID, "c")) if of == "group" else of_client
     for text in (own + HONEST, HONEST + own):
         with pytest.raises(InputError, match=r"may hold a line break$|without a column|not a number$") as caught:
             parse_consumer_groups(text)

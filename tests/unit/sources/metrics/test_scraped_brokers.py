@@ -13,15 +13,13 @@ from pipeline.config.pipeline_config import Cluster
 from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
 from pipeline.sources.metrics.prometheus import probe_prometheus
 from tests.unit.sources.http_servers import Answer, serving
-from tests.unit.sources.metrics.test_metric_readings import AT_S, SPAN, read, rows, server
+from tests.unit.sources.metrics.test_metric_readings import AT_S, BYTES_IN, JSON, SPAN, read, rows, server
 
-BYTES_IN = "kafka_server_brokertopicmetrics_bytesin_total"
 LEADERS = "kafka_server_replicamanager_leadercount"
 START = "kafka_server_app_info_starttimems"
 LATENCY = "kafka_producer_producer_node_metrics_request_latency_avg"
 ASKED = {BYTES_IN: "brokertopicmetrics", LEADERS: "replicamanager", START: "app_info)(_start", LATENCY: "node_metrics|"}
 INSTANTS = range(-30, 120, 30)
-JSON = {"Content-Type": "application/json"}
 
 
 def series(name, instance, first=0, rise=100, instants=INSTANTS, **labels):
@@ -74,19 +72,13 @@ def cluster_of(name, first, *, ids=True, **labels):
 
 
 A, B = 1_000_000, 9_000_000
+NODE = {"client_id": "c", "node_id": "node-1"}
 
 
-@pytest.mark.parametrize(
-    ("label", "ids"),
-    [
-        ("cluster", True),
-        ("kafka_cluster", True),
-        ("env", "label"),
-        ("namespace", True),
-        ("job", "label"),
-        ("team", True),
-    ],
-)
+LABELS = {"cluster": True, "kafka_cluster": True, "env": "label", "namespace": True, "job": "label", "team": True}
+
+
+@pytest.mark.parametrize(("label", "ids"), LABELS.items())
 def test_of_two_clusters_nothing_is_taken_and_the_label_that_tells_them_apart_is_named(label, ids):
     held = (*cluster_of("a", A, ids=ids, **{label: "prod"}), *cluster_of("b", B, ids=ids, **{label: "test"}))
     found, (reason,) = told(*held)
@@ -118,15 +110,14 @@ def test_instances_of_one_name_in_two_namespaces_are_two():
 @pytest.mark.parametrize(("name", "label"), [(BYTES_IN, "kafka_cluster"), (LATENCY, "kafka_cluster_id")])
 def test_a_label_that_names_kafka_clusters_suffices(name, label):
     """Broker ids may differ, or nobody scrapes brokers."""
-    node = {"client_id": "c", "node_id": "node-1"} if name == LATENCY else {}
-    found, (reason,) = told(series(name, "p:1", **{label: "a"}, **node), series(name, "q:1", **{label: "b"}, **node))
+    of = NODE if name == LATENCY else {}
+    found, (reason,) = told(series(name, "p:1", **{label: "a"}, **of), series(name, "q:1", **{label: "b"}, **of))
     assert found == set()
     assert f"by the label {label} a, b" in reason
 
 
 def test_strimzi_names_connect_s_cluster_on_clients_and_kafka_s_on_brokers():
-    node = {"client_id": "c", "node_id": "node-1"}
-    clients = [series(LATENCY, f"{of}:1", strimzi_io_cluster=of, **node) for of in ("connect", "bridge")]
+    clients = [series(LATENCY, f"{of}:1", strimzi_io_cluster=of, **NODE) for of in ("connect", "bridge")]
     assert told(*clients)[1] == []
     assert "strimzi_io_cluster" in told(*(series(BYTES_IN, of, strimzi_io_cluster=of) for of in ("a", "b")))[1][0]
 
@@ -135,7 +126,6 @@ def one_cluster(*, at=0, **labels):
     return [*cluster_of("a", A, **labels), *([series(BYTES_IN, "b3:7071", at, broker_id="3")] if at else [])]
 
 
-NODE = {"client_id": "c", "node_id": "node-1"}
 LATER = 100 * 25  # what a counter rises by within a scrape's interval
 NORMAL = {
     "an instance for each broker": one_cluster(),
@@ -245,10 +235,8 @@ def test_a_gateway_s_brokers_that_only_app_info_tells_apart_are_not_taken():
 
 
 def test_names_of_a_server_are_shown_and_cut():
-    long = [
-        series(BYTES_IN, "i", first, broker_id="1", env="\x1b[31m" + of * 500) for first, of in ((A, "x"), (B, "y"))
-    ]
-    (reason,) = told(*long)[1]
+    names = {A: "\x1b[31m" + "x" * 500, B: "\x1b[31m" + "y" * 500}
+    (reason,) = told(*(series(BYTES_IN, "i", first, broker_id="1", env=name) for first, name in names.items()))[1]
     assert reason.isprintable()
     assert len(reason) < 500
 
@@ -262,13 +250,13 @@ def test_names_of_a_server_are_shown_and_cut():
     ],
 )
 def test_doctor_says_it_before_the_first_run(held, words):
-    (source,) = Cluster(sources=[server("http://p")]).sources
     with serving(answering(*held)) as site:
-        found = probe_prometheus(source.model_copy(update={"url": site.url}), pause=lambda _: None)
+        (source,) = Cluster(sources=[server(site.url)]).sources
+        found = probe_prometheus(source, pause=lambda _: None)
     wrong = [one for one in found if not one.is_ok]
-    assert [words in one.found and one.name == "brokers" and "this source" in one.advice for one in wrong] == [
-        True
-    ] * bool(words)
+    assert len(wrong) == bool(words)
+    for one in wrong:
+        assert (words in one.found, one.name, "this source" in one.advice) == (True, "brokers", True)
 
 
 def test_schema_of_rows_stays():
