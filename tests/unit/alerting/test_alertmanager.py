@@ -37,13 +37,22 @@ from pipeline.storage.outbox import mark_failed, reported_changes, undelivered
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
+from tests.config_files import write_configuration
 from tests.memory import tracing_memory
-from tests.unit.alerting.examples import T0_MS, new_evidence
+from tests.unit.alerting.examples import LOGS, T0_MS, new_evidence
 from tests.unit.alerting.test_queue_messages import a_run, change, queue, verdict_of
 from tests.unit.sources.http_servers import Answer, serving
 
 AWAY = Alertmanager(url="http://127.0.0.1:1", timeout_s=5)
 LABELS = alert_labels("demo", "broker_share", "broker 1")
+
+
+def match(name, value, is_regex, is_equal=True):
+    return Matcher(name=name, value=value, is_regex=is_regex, is_equal=is_equal)
+
+
+def silence_of(*matchers, **labels):
+    return Silence(until_ms=T0_MS, created_by="ops", comment="x", matchers=matchers, further_labels=labels)
 
 
 @pytest.mark.parametrize(
@@ -65,20 +74,15 @@ LABELS = alert_labels("demo", "broker_share", "broker 1")
     ],
 )
 def test_a_matcher_holds_as_alertmanagers_does(matcher, holds):
-    name, value, is_regex, is_equal = matcher
-    one = Matcher(name=name, value=value, is_regex=is_regex, is_equal=is_equal)
+    one = match(*matcher)
     assert one.hold([LABELS]) == [holds]
-    silence = Silence(until_ms=T0_MS, created_by="ops", comment="x", matchers=(one,), further_labels={"team": "a"})
+    silence = silence_of(one, team="a")
     assert find_covering([silence], [LABELS, LABELS]) == [[silence] * holds] * 2
 
 
 def test_an_expression_is_read_once_for_all_alerts_and_only_for_so_long(monkeypatch):
     """A thousand of these take minutes to read (RE2 needs about a tenth of a second for each)."""
-    matchers = tuple(
-        Matcher(name="cluster", value=f"((a{{1,100}}){{1,8}}|{number})", is_regex=True, is_equal=True)
-        for number in range(3)
-    )
-    silence = Silence(until_ms=T0_MS, created_by="ops", comment="x", matchers=matchers, further_labels={})
+    silence = silence_of(*(match("cluster", f"((a{{1,100}}){{1,8}}|{number})", is_regex=True) for number in range(3)))
     _match.cache_clear()
     labels = [{**LABELS, "cluster": "aaa"}] * 1_000
     assert find_covering([silence] * 50, labels) == [[silence] * 50] * 1_000
@@ -91,9 +95,8 @@ def test_an_expression_is_read_once_for_all_alerts_and_only_for_so_long(monkeypa
 def test_an_alert_is_named_by_its_rule_and_says_where_to_look():
     evidence = new_evidence()
     own = Alertmanager(url="http://a:9093", labels={"team": "kafka", "severity": "warning"})
-    message = render_alert(
-        describe_broker_share(evidence), evidence.change, own, report="https://r/x.html", now_ms=T0_MS
-    )
+    content = describe_broker_share(evidence)
+    message = render_alert(content, evidence.change, own, report="https://r/x.html", now_ms=T0_MS)
     (alert,) = json.loads(message.payload)
     assert alert["labels"] == {
         "alertname": "PartitionHealthBrokerShare", "cluster": evidence.cluster, "rule": "broker_share",
@@ -103,7 +106,7 @@ def test_an_alert_is_named_by_its_rule_and_says_where_to_look():
     assert "endsAt" not in alert
     assert alert["startsAt"].startswith("2026-11-21T09:0")
     ended = replace(evidence.change, state="resolved")
-    over = render_alert(describe_broker_share(evidence), ended, own, report="/r/x.html", now_ms=T0_MS)
+    over = render_alert(content, ended, own, report="/r/x.html", now_ms=T0_MS)
     (alert,) = json.loads(over.payload)
     assert alert["endsAt"] == "2026-11-21T09:00:00Z"
     assert "generatorURL" not in alert
@@ -145,9 +148,8 @@ def test_a_later_state_waits_for_an_earlier_one(tmp_path):
     assert [message.channel for message, _ in report.deliveries] == ["mail"]
     left = [one for one in undelivered(run.warehouse) if one.channel == "alertmanager"]
     assert [(one.state, one.attempt_count) for one in left] == [("new", 1), ("resolved", 0)]
-    assert any(
-        "its silences hold nothing back: Alertmanager alertmanager: ConnectError" in note for note in report.notes
-    )
+    said = "its silences hold nothing back: Alertmanager alertmanager: ConnectError"
+    assert any(said in note for note in report.notes)
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
@@ -254,10 +256,8 @@ def test_a_silenced_message_is_neither_reported_nor_taken_up_with_the_others(tmp
     for message, error in ((silenced, "silenced in Alertmanager until x"), (given_up, "given up after 9 attempts")):
         mark_failed(run.warehouse, message.message_id, error=error, given_up_at_ms=run.now_ms)
     assert reported_changes(run.warehouse, "demo")["mail"] == {"K-00000002-new"}
-    (tmp_path / "c.yaml").write_text(
-        "warehouse: warehouse\noutbox: outbox\nclusters: {demo: {sources: [{kind: log_directories, paths: [.]}]}}\n"
-    )
-    assert main(["outbox", "--retry", "all", "--json", "--config", str(tmp_path / "c.yaml")]) == 0
+    file = write_configuration(tmp_path, {"demo": LOGS})
+    assert main(["outbox", "--retry", "all", "--json", "--config", str(file)]) == 0
     assert [row["state"] for row in json.loads(capsys.readouterr().out)] == ["silenced", "waits"]
 
 
@@ -280,22 +280,14 @@ class Server(BaseHTTPRequestHandler):
     ("status", "reason"), [(200, "its answer has more than 16,777,216 bytes"), (500, "answered 500: nonono")]
 )
 def test_an_endless_answer_is_read_to_a_bound(status, reason):
-    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            with tracing_memory() as peak_bytes:
-                with pytest.raises(DeliveryError, match=reason):
-                    read_silences(Alertmanager(url=f"http://127.0.0.1:{server.server_port}/{status}"))
-                assert peak_bytes() < 60_000_000
-        finally:
-            server.shutdown()
-            thread.join()
+    with running(Server) as url, tracing_memory() as peak_bytes:
+        with pytest.raises(DeliveryError, match=reason):
+            read_silences(Alertmanager(url=f"{url}/{status}"))
+        assert peak_bytes() < 60_000_000
 
 
 def test_a_silence_without_matchers_covers_nothing():
-    silence = Silence(until_ms=T0_MS, created_by="ops", comment="x", matchers=(), further_labels={})
-    assert find_covering([silence], [LABELS]) == [[]]
+    assert find_covering([silence_of()], [LABELS]) == [[]]
 
 
 def test_a_message_that_breaks_our_code_stops_no_other(tmp_path, monkeypatch):
@@ -315,23 +307,21 @@ def test_a_message_that_breaks_our_code_stops_no_other(tmp_path, monkeypatch):
     assert "ValueError: year 10000 is out of range" in report.failure
 
 
+def answer_with(text, monkeypatch):
+    """Alertmanager answers all questions with a text."""
+    answer = (httpx.Response(200), text.encode())
+    monkeypatch.setattr("pipeline.alerting.alertmanager.exchange_once", lambda *_, **__: answer)
+
+
 def test_a_silence_until_the_end_of_the_calendar_can_be_described(monkeypatch):
     """Its last instant is rounded into the year 10000."""
-    forever = json.dumps([SILENCE | {"endsAt": "9999-12-31T23:59:59.9999Z"}])
-    monkeypatch.setattr(
-        "pipeline.alerting.alertmanager.exchange_once", lambda *_, **__: (httpx.Response(200), forever.encode())
-    )
+    answer_with(json.dumps([SILENCE | {"endsAt": "9999-12-31T23:59:59.9999Z"}]), monkeypatch)
     assert read_silences(AWAY)[0].describe().startswith("silenced in Alertmanager until 9999-12-31T23:59:59.99")
 
 
-SILENCE = {
-    "status": {"state": "active"},
-    "endsAt": "2026-11-21T09:00:00Z",
-    "createdBy": "x",
-    "comment": "x",
-    "matchers": [{"name": "cluster", "value": "demo", "isRegex": True}],
-}
-MATCHER = SILENCE["matchers"][0]
+MATCHER = {"name": "cluster", "value": "demo", "isRegex": True}
+SILENCE = {"status": {"state": "active"}, "endsAt": "2026-11-21T09:00:00Z", "createdBy": "x", "comment": "x"}
+SILENCE |= {"matchers": [MATCHER]}
 NO_LISTS = [
     "[" * 100_000,
     json.dumps([SILENCE | {"matchers": [MATCHER | {"name": {}}]}]),
@@ -348,9 +338,7 @@ NO_LISTS = [
 @pytest.mark.parametrize("answer", NO_LISTS, ids=range(len(NO_LISTS)))
 def test_what_is_no_list_of_silences_is_an_error_of_that_server(answer, monkeypatch):
     """Mails and webhooks go on."""
-    monkeypatch.setattr(
-        "pipeline.alerting.alertmanager.exchange_once", lambda *_, **__: (httpx.Response(200), answer.encode())
-    )
+    answer_with(answer, monkeypatch)
     with pytest.raises(DeliveryError, match="Alertmanager alertmanager"):
         read_silences(AWAY)
 
@@ -368,9 +356,8 @@ def test_a_redirect_to_no_address_is_an_error_of_that_server(ask, address):
 
 def test_the_incidents_of_a_message_are_read_from_the_keys_of_its_changes():
     """Also where an id has dashes of its own."""
-    changes = [
-        replace(change(1, state), incident_id="K-a-new-b") for state in ("new", "worse", "continuing", "resolved")
-    ]
+    states = ("new", "worse", "continuing", "resolved")
+    changes = [replace(change(1, state), incident_id="K-a-new-b") for state in states]
     assert {incident_of(one.key) for one in changes} == {"K-a-new-b"}
 
 

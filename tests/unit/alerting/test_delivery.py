@@ -211,9 +211,8 @@ def certificate(tmp_path_factory):
     )
     folder = tmp_path_factory.mktemp("tls")
     (folder / "cert.pem").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "key.pem").write_bytes(key.private_bytes(*form))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
     return folder / "cert.pem", context
@@ -229,17 +228,9 @@ def guarded(certificate, monkeypatch):
     """A server that wants STARTTLS and a password, trusted by this machine."""
     path, context = certificate
     monkeypatch.setenv("SSL_CERT_FILE", str(path))
-    mailbox = Mailbox()
-    with serving(
-        mailbox,
-        tls="starttls",
-        user="alerts",
-        password_variable="MAIL_PASSWORD",
-        tls_context=context,
-        require_starttls=True,
-        auth_required=True,
-        authenticator=authenticate,
-    ) as smtp:
+    login = {"tls": "starttls", "user": "alerts", "password_variable": "MAIL_PASSWORD"}
+    wanted = {"require_starttls": True, "auth_required": True, "authenticator": authenticate}
+    with serving(mailbox := Mailbox(), tls_context=context, **login, **wanted) as smtp:
         yield mailbox, smtp
 
 

@@ -8,8 +8,6 @@ from pipeline.jobs.ingest.windows import _list_unknown_leaders, _without, descri
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.sources.questions import SourceAvailability
-from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
@@ -34,12 +32,16 @@ def plan(folder, first, last, now_ms, **cluster):
 def zero_row(table, start_ms, **fields):
     zeros = {"bigint": 0, "string": "", "double": 0.0, "boolean": False, "timestamp": instant_of(start_ms)}
     row = {c.name: zeros.get(c.type) for c in table.columns if c.name != "run_id"} | {"cluster": "lab"}
-    return {
-        **row,
-        "window_start": instant_of(start_ms),
-        **({"table_versions": {}} if table is WINDOW_STATUS else {}),
-        **fields,
-    }
+    row |= {"table_versions": {}} if table is WINDOW_STATUS else {}
+    return {**row, "window_start": instant_of(start_ms), **fields}
+
+
+def commit(run, minutes, *, length_ms=MINUTE_MS, **fields):
+    """Windows of some minutes were ingested before."""
+    ensure_tables(run.warehouse)
+    starts_ms = [window(minute).start_ms for minute in minutes]
+    rows = [zero_row(WINDOW_STATUS, at_ms, window_end=instant_of(at_ms + length_ms), **fields) for at_ms in starts_ms]
+    run.replace(WINDOW_STATUS, rows, [window(minute) for minute in minutes])
 
 
 @pytest.mark.parametrize(
@@ -55,11 +57,7 @@ def zero_row(table, start_ms, **fields):
 def test_the_present_state_belongs_to_the_newest_window_that_was_due_lately(tmp_path, stored, late_ms, is_newest):
     run = plan(tmp_path, 1, 2, window(2).end_ms + late_ms)
     if stored:
-        ensure_tables(run.warehouse)
-        windows = [window(minute) for minute in stored]
-        rows = [zero_row(WINDOW_STATUS, w.start_ms, window_end=instant_of(w.end_ms)) for w in windows]
-        status = rows_of(WINDOW_STATUS, rows, run_id="r")
-        replace_rows(status, run.warehouse, WINDOW_STATUS, cluster="lab", windows=windows)
+        commit(run, stored)
     assert find_newest_window(run) == (window(2) if is_newest else None)
 
 
@@ -67,24 +65,15 @@ def test_partitions_whose_leader_is_not_known_are_named(tmp_path):
     run = plan(tmp_path, 0, 1, window(1).end_ms)
     ensure_tables(run.warehouse)
     places = [(0, "b", 0, -1, 4), (0, "a", 3, -1, 1), (0, "a", 3, 2, 2), (1, "a", 3, -1, -1), (1, "a", 4, 0, 0)]
+    names = ("topic", "partition", "leader_id", "leader_epoch")
     rows = [
-        zero_row(
-            PARTITION_TRAFFIC,
-            window(minute).start_ms,
-            topic=topic,
-            partition=number,
-            leader_id=leader,
-            leader_epoch=epoch,
-        )
-        for minute, topic, number, leader, epoch in places
+        zero_row(PARTITION_TRAFFIC, window(minute).start_ms, **dict(zip(names, place, strict=True)))
+        for minute, *place in places
     ]
-    traffic = rows_of(PARTITION_TRAFFIC, rows, run_id="r")
-    replace_rows(traffic, run.warehouse, PARTITION_TRAFFIC, cluster="lab", windows=run.windows)
+    run.replace(PARTITION_TRAFFIC, rows, run.windows)
+    unknown = "(who led in leader epoch {} is not known)".format
     assert dict(_list_unknown_leaders(run)) == {
-        window(0).start_ms: [
-            "a-3 (who led in leader epoch 1 is not known)",
-            "b-0 (who led in leader epoch 4 is not known)",
-        ],
+        window(0).start_ms: [f"a-3 {unknown(1)}", f"b-0 {unknown(4)}"],
         window(1).start_ms: ["a-3 (who led is not known)"],
     }
 
@@ -105,10 +94,7 @@ def test_a_window_lacks_the_partitions_whose_leader_is_not_known(brought, names,
 @pytest.mark.parametrize("minutes", [1, 5])
 def test_a_changed_length_of_windows_is_said(tmp_path, minutes):
     run = plan(tmp_path, 5, 5, window(5).end_ms)
-    ensure_tables(run.warehouse)
-    start_ms = window(0).start_ms
-    end = instant_of(start_ms + minutes * MINUTE_MS)
-    run.replace(WINDOW_STATUS, [zero_row(WINDOW_STATUS, start_ms, window_end=end)], [window(0)])
+    commit(run, [0], length_ms=minutes * MINUTE_MS)
     said = describe_other_lengths(run)
     assert said.startswith("windows of the last day are 5 minutes long, and `window` is now 1 minute: ") or minutes == 1
     assert bool(said) is (minutes == 5)
@@ -126,20 +112,12 @@ def test_a_changed_length_of_windows_is_said(tmp_path, minutes):
 def test_windows_that_are_left_undone_are_said(tmp_path, stored, said):
     run = plan(tmp_path, 5, 5, window(5).end_ms)
     if stored:
-        ensure_tables(run.warehouse)
-        rows = [
-            zero_row(
-                WINDOW_STATUS, window(minute).start_ms, window_end=instant_of(window(minute).end_ms), is_trusted=True
-            )
-            for minute in stored
-        ]
-        run.replace(WINDOW_STATUS, rows, [window(minute) for minute in stored])
+        commit(run, stored, is_trusted=True)
     notes = list_undone(run)
     if not said:
         assert notes == ()
         return
     (note,) = notes
     span = TimeWindow(window(said[0]).start_ms, window(said[-1]).end_ms)
-    assert note.startswith(
-        f"2 windows before it, {span}, were not ingested: `partition-health run --window {span} --config "
-    )
+    command = f"`partition-health run --window {span} --config "
+    assert note.startswith(f"2 windows before it, {span}, were not ingested: {command}")

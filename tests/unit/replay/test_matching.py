@@ -21,80 +21,62 @@ APP, OTHER = ("host:1", "app"), ("host:1", "other")
 def session(window, producer_id, loads, *, epoch=0, slots=None):
     key = (window * MINUTE_MS, producer_id, epoch, "", "")
     even = np.full(SLOTS, sum(loads.values()) // SLOTS)
-    return SimpleNamespace(
-        key=key, start_ms=key[0], bytes_by_broker=loads, bytes_by_slot=even if slots is None else slots
-    )
+    by_slot = even if slots is None else slots
+    return SimpleNamespace(key=key, start_ms=key[0], bytes_by_broker=loads, bytes_by_slot=by_slot)
 
 
 def node(window, broker_id, sent_bytes, **others):
-    return {
-        "window_start": datetime.fromtimestamp(window * 60, UTC),
-        "broker_id": broker_id,
-        "client_id": "app",
-        "outgoing_bytes": sent_bytes,
-        "request_count": 0,
-        "request_rate_per_s": None,
-        "request_latency_avg_ms": None,
-        "queue_time_avg_ms": None,
-        "request_latency_max_ms": None,
-        "retry_rate_per_s": None,
-        "buffer_blocked_ratio": None,
-        "covered_ms": MINUTE_MS,
-        **others,
-    }
+    unknown = ("request_rate_per_s", "request_latency_avg_ms", "queue_time_avg_ms", "request_latency_max_ms")
+    told = {"window_start": seconds(window * 60), "broker_id": broker_id, "client_id": "app", "covered_ms": MINUTE_MS}
+    told |= dict.fromkeys((*unknown, "retry_rate_per_s", "buffer_blocked_ratio"))
+    return told | {"outgoing_bytes": sent_bytes, "request_count": 0, **others}
 
 
 def seconds(number):
     return datetime.fromtimestamp(number, UTC)
 
 
-def fit_one(slots, *nodes):
-    """The metrics of one session on broker 0, whose bytes came as `slots` say, in the minute from 60 s on."""
-    one = session(1, 7, {0: int(slots.sum())}, slots=slots)
-    recording = Recording(windows=(), window_ms=MINUTE_MS, nodes={MINUTE_MS: {APP: list(nodes)}})
+def fit_one(one, *nodes, client=APP):
+    """The metrics of one session in the minute from 60 s on."""
+    recording = Recording(windows=(), window_ms=MINUTE_MS, nodes={MINUTE_MS: {client: list(nodes)}})
     (found,) = fit_sessions(recording, [one]).values()
     return found
 
 
-RAMP = np.linspace(0, 2_000, SLOTS).astype(
-    np.int64
-)  # all slots together: 239,883 bytes, three quarters in the second half
+def scraped(inner_bytes, *at_s):
+    """What was sent between the first and the last scrape."""
+    return {"inner_bytes": inner_bytes, **dict(zip(("inner_from", "inner_until"), map(seconds, at_s), strict=True))}
+
+
+RAMP = np.linspace(0, 2_000, SLOTS).astype(np.int64)  # 239,883 bytes, three quarters in the second half
 LATE = np.where(np.arange(SLOTS) < 20, 0, 1_000)  # begins 5 s after the window
 
 
 @pytest.mark.parametrize(
     ("slots", "sent", "inner", "expected"),
     [
-        pytest.param(
-            LATE, 200_000, (198_000, 66, 115.5), 0.0, id="a run that begins within the window, scraped every 5 s"
-        ),
-        pytest.param(LATE, 200_000, (178_200, 66, 115.5), 0.1, id="the same by another client"),
-        pytest.param(RAMP, 250_000, (98_000, 66, 96), 0.042, id="less than half of the bytes lie between: all count"),
-        pytest.param(RAMP, 240_000, (230_000, 75, 118), 0.1, id="most of them, and they are too many"),
-        pytest.param(LATE, 200_000, None, 0.091, id="one scrape in the window: all count"),
+        (LATE, 200_000, scraped(198_000, 66, 115.5), 0.0),
+        (LATE, 200_000, scraped(178_200, 66, 115.5), 0.1),
+        (RAMP, 250_000, scraped(98_000, 66, 96), 0.042),
+        (RAMP, 240_000, scraped(230_000, 75, 118), 0.1),
+        (LATE, 200_000, {}, 0.091),
+    ],
+    ids=[
+        *("a run that begins within the window, scraped every 5 s", "the same by another client"),
+        *("less than half of the bytes lie between: all count", "most of them, and they are too many"),
+        "one scrape in the window: all count",
     ],
 )
 def test_metrics_of_a_part_of_a_window_are_compared_over_that_part(slots, sent, inner, expected):
-    part = (
-        {}
-        if inner is None
-        else dict(zip(("inner_bytes", "inner_from", "inner_until"), (inner[0], *map(seconds, inner[1:])), strict=True))
-    )
-    found = fit_one(slots, node(1, 0, sent, **part))
+    found = fit_one(session(1, 7, {0: int(slots.sum())}, slots=slots), node(1, 0, sent, **inner))
     assert found.client_id == "app"
     assert found.total_difference_ratio == pytest.approx(expected, abs=0.01)
 
 
 def test_a_broker_whose_counter_is_scraped_for_a_shorter_time():
     """Broker 1 was first scraped 15 s after broker 0; over all of the minute the client sent 60,000 bytes."""
-    one = session(1, 7, {0: 30_000, 1: 30_000})
-    inner = {"inner_until": seconds(119)}
-    nodes = [
-        node(1, 0, 29_500, inner_bytes=29_000, inner_from=seconds(61), **inner),
-        node(1, 1, 25_000, inner_bytes=21_500, inner_from=seconds(76), **inner),
-    ]
-    recording = Recording(windows=(), window_ms=MINUTE_MS, nodes={MINUTE_MS: {APP: nodes}})
-    (found,) = fit_sessions(recording, [one]).values()
+    nodes = (node(1, 0, 29_500, **scraped(29_000, 61, 119)), node(1, 1, 25_000, **scraped(21_500, 76, 119)))
+    found = fit_one(session(1, 7, {0: 30_000, 1: 30_000}), *nodes)
     assert found.total_difference_ratio == pytest.approx(0, abs=1e-3)
 
 
@@ -123,25 +105,20 @@ def test_what_is_no_batch_in_a_request_grows_with_the_client_id():
     """4,000 requests with a batch of 150 bytes each: with 65 bytes for each name the sums would differ by 16 %."""
     name = "payments-service-eu-west-1-7f9c-producer"
     sent = node(1, 0, 4_000 * (150 + 34 + 16 + len(name)), client_id=name, request_count=4_000)
-    recording = Recording(windows=(), window_ms=MINUTE_MS, nodes={MINUTE_MS: {("host:1", name): [sent]}})
-    (found,) = fit_sessions(recording, [session(1, 7, {0: 600_000})]).values()
+    found = fit_one(session(1, 7, {0: 600_000}), sent, client=("host:1", name))
     assert found.client_id == name
     assert found.total_difference_ratio == pytest.approx(0, abs=0.01)
 
 
 def fit(sessions, nodes):
     """Client and number of spare ones by window, producer id and epoch; `nodes` are bytes by window, client and broker."""
-    stored = {
-        window * MINUTE_MS: {
-            client: [node(window, broker, sent) for broker, sent in loads.items()] for client, loads in clients.items()
-        }
-        for window, clients in nodes.items()
-    }
+    stored = {}
+    for window, clients in nodes.items():
+        of_client = {c: [node(window, broker, sent) for broker, sent in loads.items()] for c, loads in clients.items()}
+        stored[window * MINUTE_MS] = of_client
     windows = tuple(TimeWindow(start_ms, start_ms + MINUTE_MS) for start_ms in {one.start_ms for one in sessions})
     found = fit_sessions(Recording(windows=windows, window_ms=MINUTE_MS, nodes=stored), sessions)
-    return {
-        (key[0] // MINUTE_MS, key[1], key[2]): (own.client_id, own.spare_client_count) for key, own in found.items()
-    }
+    return {(at // MINUTE_MS, *of): (own.client_id, own.spare_client_count) for (at, *of, _, _), own in found.items()}
 
 
 LOAD = {0: 100_000, 1: 50_000}
@@ -208,20 +185,14 @@ def test_clients_that_an_exporter_made_up_crowd_out_no_others_and_are_not_compar
 
 
 def test_a_producer_without_metrics_gets_the_delays_that_brokers_have_for_others():
-    slow = dataclasses.replace(
-        assume_service(1), delay_ms=Parameter(100.0, 90.0, 110.0, Origin.MEASURED), is_identifiable=True, assumptions=()
-    )
+    delay = Parameter(100.0, 90.0, 110.0, Origin.MEASURED)
+    slow = dataclasses.replace(assume_service(1), delay_ms=delay, is_identifiable=True, assumptions=())
     models = {0: assume_service(0), 1: slow}
     watched, unwatched, later = (0, 7, 0, "", ""), (0, 8, 0, "", ""), (MINUTE_MS, 8, 0, "", "")
     assumed = {broker: assume_service(broker) for broker in models}
-    found = share_models(
-        {
-            watched: SessionMetrics(models, client_id="app", is_watched=True),
-            unwatched: SessionMetrics(assumed, is_watched=True),
-            later: SessionMetrics(assumed, is_watched=True),
-        },
-        {watched: 100, unwatched: 500, later: 500},
-    )
+    unknown = dict.fromkeys((unwatched, later), SessionMetrics(assumed, is_watched=True))
+    known = {watched: SessionMetrics(models, client_id="app", is_watched=True)}
+    found = share_models(known | unknown, {watched: 100, unwatched: 500, later: 500})
     assert found[watched].models == models
     lent = found[unwatched].models[1]
     assert (lent.delay_ms.value, lent.delay_ms.source) == (100.0, Origin.INFERRED)

@@ -2,6 +2,9 @@
 
 from collections import Counter
 from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
 
 from pipeline.model.cluster import CLUSTER_METADATA, Broker, PartitionState, Timeline
 from pipeline.model.log import Codec, Record
@@ -47,16 +50,9 @@ def make_batches(first_offset, number):
             for j in range(1 + i % 5)
         ]
         in_transaction = i % 9 == 4
-        found.append(
-            make_batch(
-                records,
-                codec=Codec.ZSTD if i % 2 else Codec.NONE,
-                attributes=0x10 if in_transaction else 0,
-                producer_id=1000 + i % 3,
-                producer_epoch=0,
-                base_sequence=offset,
-            )
-        )
+        kind = {"codec": Codec.ZSTD if i % 2 else Codec.NONE, "attributes": 0x10 if in_transaction else 0}
+        producer = {"producer_id": 1000 + i % 3, "producer_epoch": 0, "base_sequence": offset}
+        found.append(make_batch(records, **kind, **producer))
         offset = records[-1].offset + 1
         if in_transaction:
             found.append(make_marker(offset, commit=i % 2 == 0, producer_id=1000 + i % 3, timestamp_ms=at_ms))
@@ -71,32 +67,24 @@ class Disk:
     def __init__(self, root, broker_id=1, partition=0):
         self.root, self.log, self.partition = root, root / f"orders-{partition}", partition
         self.log.mkdir(parents=True)
-        (root / "meta.properties").write_text(
-            f"version=1\nnode.id={broker_id}\ncluster.id=c\ndirectory.id=d{broker_id}\n"
-        )
+        named = f"node.id={broker_id}\ncluster.id=c\ndirectory.id=d{broker_id}"
+        (root / "meta.properties").write_text(f"version=1\n{named}\n")
         (self.log / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}")
 
     def write(self, base_offset, data, high_watermark=None):
         (self.log / f"{base_offset:020d}.log").write_bytes(data)
         if high_watermark is not None:
-            (self.root / "replication-offset-checkpoint").write_text(
-                f"0\n1\norders {self.partition} {high_watermark}\n"
-            )
+            marks = f"0\n1\norders {self.partition} {high_watermark}\n"
+            (self.root / "replication-offset-checkpoint").write_text(marks)
 
 
 NUMBERS = count()
 
 
 def run_collector(config, disk, folder, *, as_of_ms=NOW_MS, host="", **fields):
-    request = CollectRequest(
-        **{"keep_ms": 7 * DAY_MS, "unit_bytes": 4096, "commit_bytes": 8192, **fields},
-        paths=[disk.root],
-        config=config,
-        cluster="demo",
-        host=host,
-        as_of_ms=as_of_ms,
-        run_id=f"{next(NUMBERS):06d}",
-    )
+    of_run = {"paths": [disk.root], "config": config, "cluster": "demo", "host": host, "as_of_ms": as_of_ms}
+    settings = {"keep_ms": 7 * DAY_MS, "unit_bytes": 4096, "commit_bytes": 8192, **fields}
+    request = CollectRequest(**of_run, **settings, run_id=f"{next(NUMBERS):06d}")
     return collect(request, folder, RateLimit(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None))
 
 
@@ -152,15 +140,8 @@ def add_up(pieces):
 
 def state_of(leader_id, leader_epoch, replicas=None, partition=0):
     """A partition as metadata describes it."""
-    return PartitionState(
-        topic="orders",
-        topic_id=TOPIC_ID,
-        partition=partition,
-        leader_id=leader_id,
-        leader_epoch=leader_epoch,
-        replicas=(1, 2, 3) if replicas is None else replicas,
-        isr=None,
-    )
+    of = {"topic": "orders", "topic_id": TOPIC_ID, "partition": partition, "replicas": replicas or (1, 2, 3)}
+    return PartitionState(leader_id=leader_id, leader_epoch=leader_epoch, isr=None, **of)
 
 
 def tell(landing, host, *changes, since_ms=FIRST_MS - HOUR_MS, brokers=(1, 2, 3), **fields):
@@ -176,7 +157,24 @@ def tell(landing, host, *changes, since_ms=FIRST_MS - HOUR_MS, brokers=(1, 2, 3)
         "partitions": tuple(Timeline(*zip(*found, strict=True)) for found in by_partition.values()),
         **fields,
     }
-    rewrite(landing, host, lambda manifest: {"state": manifest.state.model_copy(update=told)})
+    restate(landing, host, lambda _: told)
+
+
+def restate(landing, host, change):
+    """Replaces fields of the state in a host's manifest."""
+    rewrite(landing, host, lambda manifest: {"state": manifest.state.model_copy(update=change(manifest.state))})
+
+
+def part_of(landing, kind, host="broker-3"):
+    """The file with all rows of a kind that a host collected."""
+    (part,) = (Path(landing.location) / host / "parts").glob(f"*{kind}*")
+    return part
+
+
+def with_column(rows, name, values):
+    """Rows of a part with other values in a column."""
+    place = rows.column_names.index(name)
+    return rows.set_column(place, name, pa.array(values, rows.schema.field(name).type))
 
 
 def rewrite(landing, host, change):

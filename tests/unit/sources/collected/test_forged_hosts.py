@@ -10,7 +10,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -33,10 +32,13 @@ from tests.unit.sources.collected.disks import (
     SPAN,
     TOPIC_ID,
     collected,
+    part_of,
     read_landing,
+    restate,
     rewrite,
     state_of,
     tell,
+    with_column,
 )
 from tests.unit.sources.collected.test_landing import (
     make_three,
@@ -56,6 +58,11 @@ def three(config, tmp_path):
     landing = StoredFolder(str(tmp_path / "landing"))
     make_three(config, landing, tmp_path)
     return landing
+
+
+def change(timeline, **fields):
+    """A timeline whose every value has other fields."""
+    return Timeline(timeline.moments_ms, tuple(replace(value, **fields) for value in timeline.values))
 
 
 def manifest_of(landing, host):
@@ -85,9 +92,8 @@ def take_parts(landing, *, later_ms=1, shift=0, directories=()):
         shutil.copy2(folder / OTHER / part.path, path)
         rows = pq.read_table(path)
         for name in {"base_offset", "first_offset", "last_offset", "size_bytes"} & {*rows.column_names}:
-            place = rows.column_names.index(name)
             values = pc.multiply(rows[name], 3) if name == "size_bytes" else pc.add(rows[name], shift)
-            rows = rows.set_column(place, rows.schema.field(place), values)
+            rows = with_column(rows, name, values.to_pylist())
         pq.write_table(rows, path)
         parts.append(part.model_copy(update={"path": f"parts/{path.name}", "size_bytes": path.stat().st_size}))
 
@@ -128,12 +134,9 @@ def test_a_leader_gives_no_load_to_the_one_before(config, three):
     moved = [(FIRST_MS - 2 * HOUR_MS, state_of(1, 0, (1, 3), 2)), (FIRST_MS - HOUR_MS, state_of(3, 1, (1, 3), 2))]
     for host in ("broker-1", "broker-2", HOST):
         tell(three, host, *own_partitions()[:2], *moved, since_ms=FIRST_MS - 2 * HOUR_MS)
-    (part,) = (Path(three.location) / HOST / "parts").glob("*batches*")
+    part = part_of(three, "batches")
     rows = pq.read_table(part)
-    place = rows.column_names.index("leader_epoch")
-    pq.write_table(
-        rows.set_column(place, rows.schema.field(place), pa.repeat(pa.scalar(0), len(rows)).cast("int64")), part
-    )
+    pq.write_table(with_column(rows, "leader_epoch", [0] * len(rows)), part)
     say(three, HOST, part, size_bytes=part.stat().st_size)
     reading = read_landing(three)
     leaders = LeaderEpochs.of(reading.history, reading.tree, reading.replicas)
@@ -146,14 +149,10 @@ def test_a_leader_gives_no_load_to_the_one_before(config, three):
 
 def test_where_a_broker_registered_its_log_directories_one_without_an_id_is_none_of_them(config, three):
     def register(state):
-        brokers = {
-            key: Timeline(one.moments_ms, tuple(replace(value, directory_ids=(f"d{key}",)) for value in one.values))
-            for key, one in state.brokers.items()
-        }
-        return {"state": state.model_copy(update={"brokers": brokers})}
+        return {"brokers": {key: change(one, directory_ids=(f"d{key}",)) for key, one in state.brokers.items()}}
 
     for host in ("broker-1", "broker-2", HOST):
-        rewrite(three, host, lambda manifest: register(manifest.state))
+        restate(three, host, register)
     before = read_batches(config, three)
     assert list_named(three) == ()
     take_parts(three, directories=[LogDirectory(path="x", broker_id=1)])
@@ -168,19 +167,11 @@ def test_records_below_offset_zero_are_refused(config, three):
 
 
 def fence(state):
-    brokers = {
-        key: Timeline(one.moments_ms, tuple(replace(value, is_fenced=True, rack="other") for value in one.values))
-        for key, one in state.brokers.items()
-    }
-    return {"brokers": brokers}
+    return {"brokers": {key: change(one, is_fenced=True, rack="other") for key, one in state.brokers.items()}}
 
 
 def empty_in_sync_sets(state):
-    return {
-        "partitions": tuple(
-            Timeline(one.moments_ms, tuple(replace(value, isr=()) for value in one.values)) for one in state.partitions
-        )
-    }
+    return {"partitions": tuple(change(one, isr=()) for one in state.partitions)}
 
 
 def say_unread(_):
@@ -189,7 +180,7 @@ def say_unread(_):
 
 @pytest.mark.parametrize("forge", [fence, empty_in_sync_sets, say_unread])
 def test_all_that_a_metadata_log_says_is_what_most_hosts_say(three, forge):
-    rewrite(three, HOST, lambda manifest: {"state": manifest.state.model_copy(update=forge(manifest.state))})
+    restate(three, HOST, forge)
     assert any("its metadata log is not what 2 of 2 other hosts have" in one for one in list_named(three))
     history = read_landing(three).history
     assert not any(broker.is_fenced for broker in history.state_at(FIRST_MS).brokers.values())
@@ -200,10 +191,9 @@ def test_a_change_that_changes_nothing_makes_no_history_longer(three):
     def repeat(state):
         timeline = state.brokers[3]
         (moment,), (value,) = timeline.moments_ms, timeline.values
-        brokers = state.brokers | {3: Timeline((moment, moment + 1), (value, value))}
-        return {"state": state.model_copy(update={"brokers": brokers})}
+        return {"brokers": state.brokers | {3: Timeline((moment, moment + 1), (value, value))}}
 
-    rewrite(three, HOST, lambda manifest: repeat(manifest.state))
+    restate(three, HOST, repeat)
     assert len(read_landing(three).history.brokers[3].values) == 1
 
 
@@ -223,34 +213,25 @@ def test_logs_of_the_quorum_and_progress_said_twice_do_not_count(three):
     assert HOST not in {one.name for one in read_landing(three).collected.hosts}
 
 
-def number_replicas(manifest):
-    replicas = tuple(replace(one, partition=200_001) for one in manifest.state.replicas)
-    return {"state": manifest.state.model_copy(update={"replicas": replicas})}
+def number(logs):
+    """The same with a partition that no topic has."""
+    return tuple(replace(one, partition=200_001) for one in logs)
 
 
-def number_directories(manifest):
-    directories = [
-        replace(one, partitions=tuple(replace(own, partition=200_001) for own in one.partitions))
-        for one in manifest.state.directories
-    ]
-    return {"state": manifest.state.model_copy(update={"directories": tuple(directories)})}
+NUMBERED = {
+    "replicas": lambda state: number(state.replicas),
+    "directories": lambda state: tuple(replace(one, partitions=number(one.partitions)) for one in state.directories),
+    "partitions": lambda state: tuple(change(one, partition=200_001) for one in state.partitions),
+}
 
 
-def number_states(manifest):
-    timelines = [
-        Timeline(one.moments_ms, tuple(replace(value, partition=200_001) for value in one.values))
-        for one in manifest.state.partitions
-    ]
-    return {"state": manifest.state.model_copy(update={"partitions": tuple(timelines)})}
-
-
-def number_progress(manifest):
-    return {"progress": tuple(one.model_copy(update={"partition": 200_001}) for one in manifest.progress)}
-
-
-@pytest.mark.parametrize("forge", [number_replicas, number_directories, number_states, number_progress])
-def test_partitions_that_no_topic_has_are_that_host_s_problem(three, forge):
-    rewrite(three, HOST, forge)
+@pytest.mark.parametrize("of", [*NUMBERED, "progress"])
+def test_partitions_that_no_topic_has_are_that_host_s_problem(three, of):
+    if of == "progress":
+        (own,) = manifest_of(three, HOST).progress
+        rewrite(three, HOST, lambda _: {"progress": (own.model_copy(update={"partition": 200_001}),)})
+    else:
+        restate(three, HOST, lambda state: {of: NUMBERED[of](state)})
     assert "no manifest of format 1 (ValidationError)" in list_named(three)
     assert HOST not in {one.name for one in read_landing(three).collected.hosts}
 
@@ -260,12 +241,7 @@ def test_partitions_that_no_topic_has_are_that_host_s_problem(three, forge):
 )
 def test_sizes_and_offsets_that_no_broker_has_are_that_host_s_problem(config, three, forged):
     before = read_batches(config, three)
-
-    def forge(manifest):
-        replicas = tuple(replace(one, **forged) for one in manifest.state.replicas)
-        return {"state": manifest.state.model_copy(update={"replicas": replicas})}
-
-    rewrite(three, HOST, forge)
+    restate(three, HOST, lambda state: {"replicas": tuple(replace(one, **forged) for one in state.replicas)})
     (said, *_) = [one.reason for one in read_landing(three).problems["collected"] if one.path.count(HOST)]
     assert said == "no manifest of format 1 (ValidationError)"
     assert read_batches(config, three) == before
@@ -275,12 +251,12 @@ def test_a_segment_of_a_size_that_no_file_has_is_that_host_s_problem(three):
     def shrink(log):
         return replace(log, segments=tuple(replace(one, size_bytes=-1) for one in log.segments))
 
-    def forge(manifest):
-        state = manifest.state
-        directories = tuple(replace(one, partitions=tuple(map(shrink, one.partitions))) for one in state.directories)
-        return {"state": state.model_copy(update={"directories": directories})}
+    def forge(state):
+        return {
+            "directories": tuple(replace(one, partitions=(*map(shrink, one.partitions),)) for one in state.directories)
+        }
 
-    rewrite(three, HOST, forge)
+    restate(three, HOST, forge)
     assert "no manifest of format 1 (ValidationError)" in list_named(three)
 
 
@@ -309,14 +285,14 @@ def test_a_metadata_log_that_begins_later_takes_the_place_of_no_rows(config, thr
         tell(three, host, *own_partitions(replicas=(1, 2, 3)))
     before = read_batches(config, three)
     take_parts(three, directories=manifest_of(three, OTHER).state.directories)
-    rewrite(three, HOST, lambda manifest: {"state": manifest.state.model_copy(update=own_directories(manifest))})
+    restate(three, HOST, own_directories)
     forge_later(three, *(state_of(partition + 1, 0, (1, 2, 3), partition) for partition in (0, 1, 2)))
     assert read_batches(config, three) == before
 
 
-def own_directories(manifest):
+def own_directories(state):
     """All directories are the broker's own."""
-    return {"directories": tuple(replace(one, broker_id=3) for one in manifest.state.directories)}
+    return {"directories": tuple(replace(one, broker_id=3) for one in state.directories)}
 
 
 def edit_document(landing, change):
@@ -378,7 +354,7 @@ def test_a_part_that_is_named_twice_is_not_read_twice(config, three):
 
 @pytest.mark.parametrize("link", [os.link, lambda path, to: to.symlink_to(path.name)], ids=["hard", "symbolic"])
 def test_a_part_of_two_names_is_not_read_twice(three, link):
-    (part,) = (Path(three.location) / HOST / "parts").glob("*batches*")
+    part = part_of(three, "batches")
     link(part, part.with_name("other.parquet"))
 
     def name_both(document):
@@ -391,21 +367,20 @@ def test_a_part_of_two_names_is_not_read_twice(three, link):
 
 def test_a_host_with_more_rows_than_its_bytes_can_be_is_left_out(config, three):
     before = read_batches(config, three)
-    (part,) = (Path(three.location) / HOST / "parts").glob("*batches*")
-    say(three, HOST, part, row_count=1 << 28)
+    say(three, HOST, part_of(three, "batches"), row_count=1 << 28)
     assert any("far more than a collector writes: the host is left out" in one for one in list_named(three))
     assert read_batches(config, three) == before
 
 
 def test_arrivals_of_more_rows_than_their_bytes_can_be_are_refused(config, three):
-    (part,) = (Path(three.location) / HOST / "parts").glob("*arrivals*")
+    part = part_of(three, "arrivals")
     say(three, HOST, part, **repeat(part, pq.read_table(part), partition=[2] * 200_000))
     (problem,) = [row for row in read_summaries(config, three, read_landing(three)) if row["row_kind"] == "problem"]
     assert "it has 200,000 rows in " in problem["reason"]
 
 
 def test_a_part_whose_footer_is_larger_than_any_is_not_opened(config, three):
-    (part,) = (Path(three.location) / HOST / "parts").glob("*batches*")
+    part = part_of(three, "batches")
     rows = pq.read_table(part).slice(0, 0)
     with pq.ParquetWriter(part, rows.schema) as writer:
         for _ in range(2_000):
@@ -420,11 +395,7 @@ def test_brokers_that_a_host_makes_up_are_none(three):
     controller = PartitionDirectory(path="q/__cluster_metadata-0", topic="__cluster_metadata", partition=0)
     quorum = LogDirectory(path="q", broker_id=100, partitions=(controller,))
 
-    def forge(manifest):
-        directories = (*manifest.state.directories, *made_up, quorum)
-        return {"state": manifest.state.model_copy(update={"directories": directories})}
-
-    rewrite(three, HOST, forge)
+    restate(three, HOST, lambda state: {"directories": (*state.directories, *made_up, quorum)})
     reading = read_landing(three)
     assert reading.directory_counts == {1: 1, 2: 1, 3: 1}
     found = Collected(kind="collected", path=three.location).availability(reading, SPAN, None)
@@ -436,7 +407,7 @@ def test_brokers_that_a_host_makes_up_are_none(three):
 
 def test_of_many_problems_of_a_host_a_thousand_are_told_and_how_many_more(three):
     problems = tuple(Problem(path="x" * 20_000, reason=f"{number}") for number in range(3_000))
-    rewrite(three, HOST, lambda manifest: {"state": manifest.state.model_copy(update={"problems": problems})})
+    restate(three, HOST, lambda _: {"problems": problems})
     found = [one for one in read_landing(three).problems["collected"] if one.path.startswith("xxx")]
     assert (len(found), max(len(one.path) for one in found)) == (1_000, 10_000)
     assert list_named(three) == ("2,000 problems of this host are left out",)
@@ -448,13 +419,9 @@ def test_replicas_said_often_are_placed_in_no_time_of_their_product(three):
     for host in ("broker-1", "broker-2", HOST):
         tell(three, host, *changes, *own_partitions()[1:])
 
-    def forge(manifest):
-        (own,) = manifest.state.replicas
-        ids = [f"{TOPIC_ID[:-5]}{number:05d}" if number % 2 else TOPIC_ID for number in range(count)]
-        replicas = tuple(replace(own, partition=0, topic_id=one) for one in ids)
-        return {"state": manifest.state.model_copy(update={"replicas": replicas})}
-
-    rewrite(three, HOST, forge)
+    (own,) = manifest_of(three, HOST).state.replicas
+    ids = [f"{TOPIC_ID[:-5]}{number:05d}" if number % 2 else TOPIC_ID for number in range(count)]
+    restate(three, HOST, lambda _: {"replicas": tuple(replace(own, partition=0, topic_id=one) for one in ids)})
     began_s = time.process_time()
     assert any("left out: orders-0" in one for one in list_named(three))
     assert time.process_time() - began_s < 12

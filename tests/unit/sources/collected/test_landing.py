@@ -38,12 +38,14 @@ from tests.unit.sources.collected.disks import (
     Disk,
     collected,
     make_batches,
+    part_of,
     plan_tasks,
     read_landing,
     rewrite,
     run_collector,
     state_of,
     tell,
+    with_column,
 )
 
 FAR = 2**62
@@ -221,9 +223,8 @@ def test_metadata_is_what_most_hosts_have(config, landing, tmp_path, forged, is_
     rewrite(landing, "broker-3", lambda _: {"collected_at_ms": NOW_MS + 2})
     claim_all(landing, "broker-3")
     reading = read_landing(landing)
-    assert {host.name for host in reading.collected.hosts} == {"broker-1", "broker-2"} | (
-        set() if is_refused else {"broker-3"}
-    )
+    believed = {"broker-1", "broker-2"} if is_refused else {"broker-1", "broker-2", "broker-3"}
+    assert {host.name for host in reading.collected.hosts} == believed
     found = read_offsets(config, landing)
     assert (found[0], found[1]) == (ALL_OFFSETS[0], ALL_OFFSETS[1])
     if is_refused:
@@ -263,8 +264,7 @@ def repeat(part, rows, **columns):
     (count,) = {len(values) for values in columns.values()}
     many = rows.slice(0, 1).take(pa.array([0] * count))
     for name, values in columns.items():
-        place = many.column_names.index(name)
-        many = many.set_column(place, name, pa.array(values, rows.schema.field(name).type))
+        many = with_column(many, name, values)
     pq.write_table(many, part)
     return {"size_bytes": part.stat().st_size, "row_count": count}
 
@@ -313,11 +313,13 @@ def test_parts_by_the_ten_thousand_are_dealt_to_tasks_in_no_time_of_their_square
     assert len(tasks[0].parts) == 40_000
 
 
+PROBLEM = {"row_kind": "problem", "severity": "suspect", "reason": "odd", "first_bytes_hex": "00", "path": "x"}
+
+
 def test_of_many_problems_of_a_part_a_thousand_are_told_and_how_many_more(config, landing, tmp_path):
     make_three(config, landing, tmp_path)
-    (part,) = (tmp_path / "landing/broker-3/parts").glob("*summaries*")
-    texts = {"row_kind": "problem", "severity": "suspect", "reason": "odd", "first_bytes_hex": "00", "path": "x"}
-    columns = {name: [text] * 3_000 for name, text in texts.items()}
+    part = part_of(landing, "summaries")
+    columns = {name: [text] * 3_000 for name, text in PROBLEM.items()}
     say(landing, "broker-3", part, **repeat(part, pq.read_table(part), **columns, position=range(3_000)))
     found = [row for row in read_summaries(config, landing, read_landing(landing)) if row["row_kind"] == "problem"]
     assert len(found) == 1_001
@@ -370,25 +372,19 @@ def put(make):
     return act
 
 
-def write_sparse(path):
-    with path.open("wb") as file:
-        file.truncate(100 << 30)
+def put_text(text):
+    return put(lambda path: path.write_bytes(pack(text)))
 
 
-def link_manifest(host):
-    (host / MANIFEST).rename(host.parent.parent / "elsewhere")
-    (host / MANIFEST).symlink_to(host.parent.parent / "elsewhere")
+def link(choose):
+    """Moves what is chosen of a host out of the landing folder, and links to it."""
 
+    def act(host):
+        path, elsewhere = choose(host), host.parent.parent / "elsewhere"
+        path.rename(elsewhere)
+        path.symlink_to(elsewhere)
 
-def link_host(host):
-    host.rename(host.parent.parent / "elsewhere")
-    host.symlink_to(host.parent.parent / "elsewhere")
-
-
-def link_part(host):
-    part = next((host / "parts").iterdir())
-    part.rename(host.parent.parent / "elsewhere")
-    part.symlink_to(host.parent.parent / "elsewhere")
+    return act
 
 
 def make_socket(path):
@@ -405,17 +401,13 @@ ODD_HOSTS = [
     ("a FIFO", put(os.mkfifo), "not a regular file"),
     ("a socket", put(make_socket), "No such device"),
     ("a folder", put(Path.mkdir), "Is a directory"),
-    ("sparse, 100 GiB", put(write_sparse), "far more than it ever has"),
-    (
-        "half a GiB of blanks in a few kB",
-        put(lambda path: path.write_bytes(pack(b" " * (257 << 20)))),
-        "more than 256 MiB",
-    ),
-    ("a link elsewhere", link_manifest, "leads out of its folder"),
-    ("the host is a link elsewhere", link_host, "leads out of the landing folder"),
-    ("a part is a link elsewhere", link_part, "gone, or not as long"),
-    ("empty", put(lambda path: path.write_bytes(b"")), "no manifest"),
-    ("deeply nested", put(lambda path: path.write_bytes(pack(b"[" * 100_000))), "no manifest"),
+    ("sparse, 100 GiB", put(lambda path: path.touch() or os.truncate(path, 100 << 30)), "far more than it ever has"),
+    ("half a GiB of blanks in a few kB", put_text(b" " * (257 << 20)), "more than 256 MiB"),
+    ("a link elsewhere", link(lambda host: host / MANIFEST), "leads out of its folder"),
+    ("the host is a link elsewhere", link(lambda host: host), "leads out of the landing folder"),
+    ("a part is a link elsewhere", link(lambda host: next((host / "parts").iterdir())), "gone, or not as long"),
+    ("empty", put(Path.touch), "no manifest"),
+    ("deeply nested", put_text(b"[" * 100_000), "no manifest"),
     ("an unknown kind", edit('"kind":"batches"', '"kind":"x"'), "no manifest"),
     ("a kind of rows that no collector writes", edit('"kind":"batches"', '"kind":"samples"'), "no manifest"),
     ("a part outside", edit('"path":"parts/', '"path":"parts/../../broker-1/parts/'), "no manifest"),
@@ -497,9 +489,7 @@ def put_value(name, value, kind="batches"):
     def act(part):
         part = next(part.parent.glob(f"*{kind}*"))
         rows = pq.read_table(part)
-        place = rows.column_names.index(name)
-        values = pa.array([value] * len(rows), rows.schema.field(name).type)
-        pq.write_table(rows.set_column(place, name, values), part)
+        pq.write_table(with_column(rows, name, [value] * len(rows)), part)
         return part
 
     return act
@@ -507,12 +497,11 @@ def put_value(name, value, kind="batches"):
 
 def put_problem(**values):
     """Writes problems in place of all rows of some part."""
-    texts = {"row_kind": "problem", "severity": "suspect", "reason": "odd", "first_bytes_hex": "00", "path": "x"}
 
     def act(part):
         part = next(part.parent.glob("*summaries*"))
         rows = pq.read_table(part)
-        repeat(part, rows, **{name: [value] * len(rows) for name, value in {**texts, **values}.items()})
+        repeat(part, rows, **{name: [value] * len(rows) for name, value in {**PROBLEM, **values}.items()})
         return part
 
     return act
@@ -527,8 +516,7 @@ def write_no_text(part):
 NONE_WRITES = "offsets, counts, sizes or texts of some rows are none that a collector writes"
 
 
-def test_arrivals_of_an_older_collector_have_no_digest(config, tmp_path):
-    landing = StoredFolder(str(tmp_path / "landing"))
+def test_arrivals_of_an_older_collector_have_no_digest(config, landing, tmp_path):
     make_three(config, landing, tmp_path)
     for part in (tmp_path / "landing/broker-3/parts").glob("*arrivals*"):
         rows = pq.read_table(part)
@@ -579,10 +567,9 @@ def test_arrivals_of_an_older_collector_have_no_digest(config, tmp_path):
         (write_no_text, {}, "no batches of a collector (ArrowInvalid)"),
     ],
 )
-def test_a_rotten_part_stops_no_other_and_is_named_once(config, tmp_path, act, said, reason):
-    landing = StoredFolder(str(tmp_path / "landing"))
+def test_a_rotten_part_stops_no_other_and_is_named_once(config, landing, tmp_path, *, act, said, reason):
     make_three(config, landing, tmp_path)
-    (part,) = (tmp_path / "landing/broker-3/parts").glob("*batches*")
+    part = part_of(landing, "batches")
     changed = act(part)
     part = changed if isinstance(changed, Path) else part
     say(landing, "broker-3", part, size_bytes=part.stat().st_size, **said)
