@@ -9,7 +9,7 @@ import pytest
 from tests.lab.bench.figures import write_between
 from tests.paper_rows import read_rows
 
-EVIDENCE = Path(__file__).parents[3] / "docs/evidence"
+EVIDENCE = Path(__file__).parents[2] / "docs/evidence"
 
 
 @pytest.mark.parametrize(
