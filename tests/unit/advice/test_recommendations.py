@@ -65,13 +65,9 @@ def test_leaders_come_before_replicas_and_replicas_only_where_leaders_are_not_en
 def test_what_changes_producers_comes_first_where_the_load_follows_the_broker():
     even = dict.fromkeys(range(3), (0.95, 1.0, 1.05))
     effects = [effect("upgrade", 2, even), effect("linger", 1, even), effect("worse", 1, {**even, 1: (1.6, 1.7, 1.8)})]
-    assert [r[1] for r in actions(FOLLOWS, MOVABLE, effects)] == [
-        "replay:linger",
-        "replay:upgrade",
-        "check_broker",
-        "move_leaders",
-    ]
-    assert [r[1] for r in actions(HOT, MOVABLE, effects)] == ["move_leaders", "replay:linger", "replay:upgrade"]
+    of_producers = ["replay:linger", "replay:upgrade"]
+    assert [r[1] for r in actions(FOLLOWS, MOVABLE, effects)] == [*of_producers, "check_broker", "move_leaders"]
+    assert [r[1] for r in actions(HOT, MOVABLE, effects)] == ["move_leaders", *of_producers]
 
 
 def test_where_the_load_follows_the_broker_a_plan_promises_nothing_and_is_never_first():
@@ -81,13 +77,8 @@ def test_where_the_load_follows_the_broker_a_plan_promises_nothing_and_is_never_
     check, plan = recommend(FOLLOWS, leaders, BROKERS, ())
     assert (check.rank, check.action) == (1, "check_broker")
     assert (plan.rank, plan.action, plan.is_enough) == (2, "move_leaders", False)
-    assert (
-        plan.predicted_ratio
-        is plan.predicted_ratio_low
-        is plan.predicted_ratio_high
-        is plan.predicted_peak_ratio
-        is None
-    )
+    predicted = (plan.predicted_ratio, plan.predicted_ratio_low, plan.predicted_ratio_high, plan.predicted_peak_ratio)
+    assert predicted == (None,) * 4
     assert plan.broker_ratios == {}
     assert "is not predicted: the load follows the broker" in plan.text
     assert "would be at" not in plan.text
@@ -113,26 +104,19 @@ FOLLOWED = LeaderReplay({"orders": {0: (0.25, 0.33, 0.4), 1: (0.3, 0.34, 0.38), 
 
 
 STAYS = LeaderReplay({"orders": {0: (0.2, 0.23, 0.3), 1: (0.5, 0.54, 0.58), 2: (0.2, 0.23, 0.3)}})
+AWAY = LeaderReplay({}, "the replay of orders is not there")
+HELPS = "was replayed with these leaders, because the load follows the broker"
+
+
+ORDER = ["check_broker", "move_leaders"]
 
 
 @pytest.mark.parametrize(
     ("replayed", "order", "said"),
     [
-        (
-            FOLLOWED,
-            ["move_leaders", "check_broker"],
-            "was replayed with these leaders, because the load follows the broker",
-        ),
-        (
-            STAYS,
-            ["check_broker", "move_leaders"],
-            "It does not help: replayed with these leaders the load follows broker 1",
-        ),
-        (
-            LeaderReplay({}, "the replay of orders is not there"),
-            ["check_broker", "move_leaders"],
-            "(the replay of orders is",
-        ),
+        (FOLLOWED, ["move_leaders", "check_broker"], HELPS),
+        (STAYS, ORDER, "It does not help: replayed with these leaders the load follows broker 1"),
+        (AWAY, ORDER, "(the replay of orders is"),
     ],
 )
 def test_where_the_load_follows_a_plan_is_what_the_replay_with_its_leaders_says(replayed, order, said):
@@ -149,12 +133,7 @@ def test_where_the_load_follows_a_plan_is_what_the_replay_with_its_leaders_says(
 
 @pytest.mark.parametrize(
     ("replayed", "share", "is_first"),
-    [
-        (FOLLOWED, 0.34, True),
-        (STAYS, 0.54, False),
-        (LeaderReplay({}, "the replay of orders is not there"), 1 / 3, True),
-        (None, 1 / 3, True),
-    ],
+    [(FOLLOWED, 0.34, True), (STAYS, 0.54, False), (AWAY, 1 / 3, True), (None, 1 / 3, True)],
 )
 def test_where_leaders_are_the_cause_a_plan_of_topics_without_keys_is_replayed_too(replayed, share, is_first):
     """Carried out, such a plan had left its broker 6 to 8 points above what partitions that keep their load promised."""
@@ -171,9 +150,8 @@ def test_where_leaders_are_the_cause_a_plan_of_topics_without_keys_is_replayed_t
 
 def test_topics_that_were_not_replayed_stay_on_their_partitions_in_a_plan_that_was():
     keyed = [replace(one, topic="payments", partition=3, load_bytes=60) for one in LEADERS[:1]]
-    ratios = predict_following(
-        [*LEADERS, *keyed], [*BROKERS[:2], PlacementBroker(broker_id=2, capacity=2.0)], STAYS.shares
-    )
+    brokers = [*BROKERS[:2], PlacementBroker(broker_id=2, capacity=2.0)]
+    ratios = predict_following([*LEADERS, *keyed], brokers, STAYS.shares)
     fair = 360 / 4
     assert ratios[1] == pytest.approx(tuple((60 + 300 * end) / fair for end in (0.5, 0.54, 0.58)))
     assert ratios[2] == pytest.approx(tuple(300 * end / (2 * fair) for end in (0.2, 0.23, 0.3)))

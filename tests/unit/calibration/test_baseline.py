@@ -52,12 +52,8 @@ def test_the_version_follows_from_linger(built_in):
 
 def test_the_configuration_wins_and_is_contradicted(sticky):
     found = identify_baseline(*sticky, 3, configured="java-builtin")
-    assert (found.strategy, found.version, found.source, found.confidence) == (
-        "java-builtin",
-        "3.9.1",
-        "configured",
-        1.0,
-    )
+    assert (found.strategy, found.version, found.source) == ("java-builtin", "3.9.1", "configured")
+    assert found.confidence == 1.0
     assert [said.kind for said in found.assumptions] == [Caveat.OTHER_STRATEGY]
     assert found.assumptions[0].text.startswith("configured is java-builtin, but the data say: partitions change")
 

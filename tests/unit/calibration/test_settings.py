@@ -34,15 +34,8 @@ def infer_batch_size(bounds, limit_bytes):
     """`batch.size` by what full batches say and by where runs end."""
     evidence = RuleEvidence({}, {}, 100, limit_bytes, 0, 0.5, 0.9, {})
     traffic, batches = make_session([3, 3], batch_bytes=0, record_ratio=1.0, codec="none")
-    found = infer_settings(
-        CLIENT,
-        traffic,
-        batches,
-        linger=Bounds(0.0, 0, 5.0, ""),
-        batch_bytes=bounds,
-        rule=SwitchRule.BYTES,
-        evidence=evidence,
-    )
+    told = {"linger": Bounds(0.0, 0, 5.0, ""), "batch_bytes": bounds, "rule": SwitchRule.BYTES, "evidence": evidence}
+    found = infer_settings(CLIENT, traffic, batches, **told)
     return found["batch.size"].value
 
 

@@ -29,20 +29,24 @@ def make_session(strategy: str, version: str, config: dict[str, str], *, pattern
     scenario = make_scenario(
         strategy, version=version, config=config, pattern=pattern, delays_ms={1: 20.0}, seconds=SECONDS, **others
     )
-    traffic, batches, result = record_session(scenario, 2)
-    nodes = [
-        NodeMetrics(
-            broker_id=broker_id,
-            start_ms=EPOCH_MS,
-            end_ms=END_MS,
-            request_rate_per_s=float(result.connections[broker_id, ConnectionCounter.REQUESTS]) / SECONDS,
-            request_latency_avg_ms=result.request_latencies.of(broker_id).sum_ns
-            / NS_PER_MS
-            / float(result.connections[broker_id, ConnectionCounter.REQUESTS]),
-        )
-        for broker_id in BROKERS
-    ]
-    return SessionTopic(traffic, batches, BROKERS, identify_baseline(traffic, batches, 3)), nodes
+    topic, result = record_topic(scenario, 2)
+    nodes = []
+    for broker_id in BROKERS:
+        requests = float(result.connections[broker_id, ConnectionCounter.REQUESTS])
+        latency_ms = result.request_latencies.of(broker_id).sum_ns / NS_PER_MS / requests
+        told = {"request_rate_per_s": requests / SECONDS, "request_latency_avg_ms": latency_ms}
+        nodes.append(NodeMetrics(broker_id=broker_id, start_ms=EPOCH_MS, end_ms=END_MS, **told))
+    return topic, nodes
+
+
+def record_topic(scenario, seed):
+    traffic, batches, result = record_session(scenario, seed)
+    return SessionTopic(traffic, batches, BROKERS, identify_baseline(traffic, batches, 3)), result
+
+
+def sharpen_by_batches(topic, brokers=BROKERS):
+    """Delays where nobody has metrics."""
+    return sharpen_services([topic], {each: assume_service(each) for each in brokers}, [], EPOCH_MS, END_MS)
 
 
 @pytest.mark.parametrize(
@@ -83,20 +87,14 @@ def test_a_broker_that_is_slow_for_some_minutes_is_looked_at_in_those():
     scenario = make_scenario("java-builtin", version="3.9.1", delays_ms={1: 20.0}, seconds=300, value_bytes=200)
     delay_ns = Steps((0, 120 * 10**9), (0, 20 * NS_PER_MS))
     brokers = tuple(replace(each, delay_ns=delay_ns) if each.broker_id == 1 else each for each in scenario.brokers)
-    traffic, batches, _ = record_session(replace(scenario, brokers=brokers), 3)
-    topic = SessionTopic(traffic, batches, BROKERS, identify_baseline(traffic, batches, 3))
+    topic, _ = record_topic(replace(scenario, brokers=brokers), 3)
     slow, quick = nodes[1], nodes[0]
     mixed_ms = (slow.request_latency_avg_ms + quick.request_latency_avg_ms) / 2
     latencies = [quick.request_latency_avg_ms] * 2 + [mixed_ms] + [slow.request_latency_avg_ms] * 2
-    minutes = [
-        replace(
-            slow if number >= 2 else replace(quick, broker_id=1),
-            start_ms=EPOCH_MS + 60_000 * number,
-            end_ms=EPOCH_MS + 60_000 * (number + 1),
-            request_latency_avg_ms=latency,
-        )
-        for number, latency in enumerate(latencies)
-    ]
+    minutes = []
+    for number, latency in enumerate(latencies):
+        of = {"start_ms": EPOCH_MS + 60_000 * number, "end_ms": EPOCH_MS + 60_000 * (number + 1), "broker_id": 1}
+        minutes.append(replace(slow if number >= 2 else quick, request_latency_avg_ms=latency, **of))
     end_ms = EPOCH_MS + 300_000
     told = fit_services(minutes, BROKERS, EPOCH_MS, end_ms)
     assert abs(told[1].delay_series[-1][1] - 20) > 2
@@ -109,7 +107,7 @@ def test_a_broker_that_is_slow_for_some_minutes_is_looked_at_in_those():
 
 def test_without_metrics_the_batches_tell_where_they_can():
     topic, _ = make_session("java-builtin", "3.9.1", {}, pattern="steady")
-    models = sharpen_services([topic], {each: assume_service(each) for each in BROKERS}, [], EPOCH_MS, END_MS)
+    models = sharpen_by_batches(topic)
     assert models[1].is_identifiable
     assert models[1].delay_ms.low <= 20 <= models[1].delay_ms.high
     assert not models[0].is_identifiable
@@ -118,11 +116,11 @@ def test_without_metrics_the_batches_tell_where_they_can():
 def test_a_flat_misfit_is_refused():
     """A sticky producer in overload fills every batch of the slow broker, however slow that is."""
     topic, _ = make_session("java-sticky-2.4", "3.2.3", {})
-    models = sharpen_services([topic], {each: assume_service(each) for each in BROKERS}, [], EPOCH_MS, END_MS)
+    models = sharpen_by_batches(topic)
     if models[1].is_identifiable:
         assert models[1].delay_ms.low <= 20 <= models[1].delay_ms.high
     quiet, _ = make_session("java-sticky-2.4", "3.2.3", {"linger.ms": "50", "batch.size": "131072"})
-    models = sharpen_services([quiet], {each: assume_service(each) for each in BROKERS}, [], EPOCH_MS, END_MS)
+    models = sharpen_by_batches(quiet)
     assert not models[1].is_identifiable
     assert models[1].delay_ms.source == Origin.ASSUMED
     assert len(models[1].assumptions) == 2
@@ -156,8 +154,7 @@ def test_what_needs_a_trial(source, value_ms, settled, followed, needs):
 def test_adaptive_and_uniform_are_told_apart_beside_a_slow_broker(strategy, seed):
     """Of a minute; shorter sessions have too few draws."""
     scenario = make_scenario(strategy, version="3.9.1", delays_ms={1: 20.0}, seconds=60)
-    traffic, batches, _ = record_session(scenario, seed)
-    topic = SessionTopic(traffic, batches, BROKERS, identify_baseline(traffic, batches, 3))
+    topic, _ = record_topic(scenario, seed)
     models = {each: replace(delayed(each, 20.0 * (each == 1)), is_identifiable=True) for each in BROKERS}
     found = choose_variant([topic], models, EPOCH_MS, EPOCH_MS + 60_000)
     assert found.strategy == strategy
@@ -183,8 +180,7 @@ def test_linger_that_is_open_is_the_one_that_gives_the_recorded_batches(linger_m
 
 def test_without_a_slow_broker_the_variant_stays_open():
     scenario = make_scenario("java-builtin-uniform", version="3.9.1", seconds=SECONDS)
-    traffic, batches, _ = record_session(scenario, 1)
-    topic = SessionTopic(traffic, batches, BROKERS, identify_baseline(traffic, batches, 3))
+    topic, _ = record_topic(scenario, 1)
     models = {each: assume_service(each) for each in BROKERS}
     assert choose_variant([topic], models, EPOCH_MS, END_MS) is topic.baseline
 
@@ -212,19 +208,19 @@ def mix(bursts: np.ndarray) -> np.ndarray:
     return np.sort(np.append(half, np.random.default_rng(6).integers(0, SECONDS * 10**9, len(bursts) - len(half))))
 
 
-@pytest.mark.parametrize(
-    "due_ns",
-    [
-        pytest.param(make_bursts(5, 3_000), id="small bursts"),
-        pytest.param(make_bursts(50, 1_000), id="as fast as the client goes"),
-        pytest.param(make_bursts(50, 5_000), id="a quarter of a millisecond"),
-        pytest.param(make_bursts(50, 20_000), id="a millisecond"),
-        pytest.param(make_bursts(200, 5_000), id="a millisecond, faster"),
-        pytest.param(make_bursts(200, 20_000), id="four milliseconds"),
-        pytest.param(mix(make_bursts(10, 5_000)), id="small bursts among others"),
-        pytest.param(mix(make_bursts(50, 5_000)), id="bursts among others"),
-    ],
-)
+DUE_NS = {
+    "small bursts": make_bursts(5, 3_000),
+    "as fast as the client goes": make_bursts(50, 1_000),
+    "a quarter of a millisecond": make_bursts(50, 5_000),
+    "a millisecond": make_bursts(50, 20_000),
+    "a millisecond, faster": make_bursts(200, 5_000),
+    "four milliseconds": make_bursts(200, 20_000),
+    "small bursts among others": mix(make_bursts(10, 5_000)),
+    "bursts among others": mix(make_bursts(50, 5_000)),
+}
+
+
+@pytest.mark.parametrize("due_ns", DUE_NS.values(), ids=DUE_NS)
 def test_batches_are_as_large_as_they_were_though_milliseconds_are_all_that_is_stored(due_ns):
     """With `linger.ms=0` a batch is what comes while the sender wakes: the pace within a millisecond decides."""
     scenario = make_scenario("java-sticky-2.4", version="3.2.3", seconds=SECONDS)
@@ -249,7 +245,6 @@ def test_a_cut_holds_what_was_sent_then():
 def test_brokers_that_a_session_sends_nothing_to_are_no_reason_to_fail():
     """More brokers than the topic has leaders, or one that was away: there is no batch to compare."""
     topic, _ = make_session("java-sticky-2.4", "3.2.3", {})
-    brokers = (*BROKERS, 7)
-    models = sharpen_services([topic], {own: assume_service(own) for own in brokers}, [], EPOCH_MS, END_MS)
+    models = sharpen_by_batches(topic, (*BROKERS, 7))
     assert models[1].delay_ms.low <= 20 <= models[1].delay_ms.high
     assert models[7] == assume_service(7)

@@ -25,12 +25,12 @@ METRICS = [
 def test_metrics_are_what_lies_there(tmp_path, file, given, source):
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / file).write_text("")
-    expected = {
-        name: [str(tmp_path / one) for one in value] if isinstance(value, list) else str(tmp_path / value)
-        for name, value in source.items()
-        if name != "kind"
-    }
-    assert read_metric_source(str(tmp_path / given)) == {"kind": source["kind"], **expected}
+    expected = dict(source)
+    if "paths" in source:
+        expected["paths"] = [str(tmp_path / one) for one in source["paths"]]
+    else:
+        expected["path"] = str(tmp_path / source["path"])
+    assert read_metric_source(str(tmp_path / given)) == expected
 
 
 def test_a_url_is_a_prometheus_server():
@@ -56,9 +56,8 @@ def test_the_span_ends_where_calendars_do(tmp_path):
     log.mkdir()
     for index, beyond in enumerate((2**62, 2**63 - 1, -(2**62))):
         records = make_records(3, base_offset=6 * index)
-        hostile = make_batch(
-            make_records(3, base_offset=6 * index + 3), base_timestamp_ms=beyond, max_timestamp_ms=beyond
-        )
+        later = make_records(3, base_offset=6 * index + 3)
+        hostile = make_batch(later, base_timestamp_ms=beyond, max_timestamp_ms=beyond)
         (log / f"{6 * index:020d}.log").write_bytes(make_batch(records) + hostile)
     times = [record.timestamp_ms for record in make_records(3)]
     assert find_span([tmp_path]) == (times[0], times[-1])

@@ -44,17 +44,9 @@ def test_the_last_line_is_the_perf_tests():
         "122880 records sent, 2042.3 records/sec (1.00 MB/sec), 53.52 ms avg latency, 250.00 ms max latency, "
         "1 ms 50th, 139 ms 95th, 158 ms 99th, 182 ms 99.9th."
     )
-    values = {
-        "record_count": 122880,
-        "payload_bytes": 122880 * 512,
-        "throughput_records_per_s": 2042.3495,
-        "latency_avg_ms": 53.52,
-        "latency_p50_ms": 1.0,
-        "latency_p95_ms": 139.2,
-        "latency_p99_ms": 157.9,
-        "latency_p999_ms": 182.0,
-        "latency_max_ms": 250.0,
-    }
+    latencies = {"avg": 53.52, "p50": 1.0, "p95": 139.2, "p99": 157.9, "p999": 182.0, "max": 250.0}
+    values = {"record_count": 122880, "payload_bytes": 122880 * 512, "throughput_records_per_s": 2042.3495}
+    values |= {f"latency_{name}_ms": value for name, value in latencies.items()}
     assert format_last_line({name: Range(value, value, value) for name, value in values.items()}) == real
 
 
@@ -76,11 +68,8 @@ def test_text_of_figures():
         "batch_count": Range(100, 99, 1101),
         "records_per_batch": Range(3.05, 3, 3.1),
     }
-    losses = {
-        "failed_record_count": Range(0, 0, 0),
-        "refused_record_count": Range(7, 0, 9),
-        "blocked_ms": Range(1500, 0, 0),
-    }
+    losses = {"failed_record_count": Range(0, 0, 0), "refused_record_count": Range(7, 0, 9)}
+    losses |= {"blocked_ms": Range(1500, 0, 0)}
     summary = VariantSummary(scenario.variants[0], (1, 2), run, (broker, broker), (broker,) * 3, (losses,))
 
     lines = [re.split(r"\s{2,}", line.strip()) for line in format_summaries(scenario, [summary]).splitlines()]
@@ -106,20 +95,15 @@ def test_text_of_a_run(capsys, tiny):
 
 
 def test_what_is_reproduced_of_a_source_is_printed(capsys, tmp_path):
+    evidence = {"reproduced": ["the shares"], "not_reproduced": ["the bytes"], "fitted": ["delay_ms of 0"]}
     path = tmp_path / "tiny.yaml"
-    path.write_text(
-        f"{TINY}evidence: {{reproduced: [the shares], not_reproduced: [the bytes], fitted: [delay_ms of 0]}}\n"
-    )
-    assert main(["simulate", str(path), "--seeds", "1", "--variant", "new"]) == 0
+    path.write_text(f"{TINY}evidence: {json.dumps(evidence)}\n")
+    command = ["simulate", str(path), "--seeds", "1", "--variant", "new"]
+    assert main(command) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2:5] == ["reproduced: the shares", "not reproduced: the bytes", "fitted: delay_ms of 0"]
-    assert main(["simulate", str(path), "--seeds", "1", "--variant", "new", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["evidence"] == {
-        "reproduced": ["the shares"],
-        "not_reproduced": ["the bytes"],
-        "fitted": ["delay_ms of 0"],
-        "assumed": [],
-    }
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["evidence"] == {**evidence, "assumed": []}
 
 
 @pytest.mark.parametrize("name", ["kip-480-trogdor", "slow-broker-hour"])
@@ -135,22 +119,16 @@ def test_json(capsys, tiny):
     assert document["scenario"] == "tiny"
     old, new = document["variants"]
     assert (old["name"], new["name"]) == ("old", "new")
-    figures = [
-        "throughput_records_per_s",
-        *(f"latency_{name}_ms" for name in ("avg", "p50", "p95", "p99", "p999", "max")),
-    ]
-    for name in figures:
+    latencies = [f"latency_{name}_ms" for name in ("avg", "p50", "p95", "p99", "p999", "max")]
+    for name in ("throughput_records_per_s", *latencies):
         assert set(old[name]) == RANGE
         assert old[name]["low"] <= old[name]["median"] <= old[name]["high"]
     for unit in (*old["brokers"], *old["partitions"]):
         for name in ("bytes_share", "record_count", "batch_count", "size_bytes"):
             assert set(unit[name]) == RANGE
     assert [broker["broker_id"] for broker in old["brokers"]] == [0, 1]
-    assert [(one["topic"], one["partition"], one["broker_id"]) for one in old["partitions"]] == [
-        ("foo", 0, 0),
-        ("foo", 1, 1),
-        ("foo", 2, 0),
-    ]
+    partitions = [(one["topic"], one["partition"], one["broker_id"]) for one in old["partitions"]]
+    assert partitions == [("foo", 0, 0), ("foo", 1, 1), ("foo", 2, 0)]
     assert sum(broker["record_count"]["median"] for broker in old["brokers"]) == 500
 
 
@@ -173,10 +151,8 @@ def test_list_and_schema(capsys):
     assert main(["simulate", "--list"]) == 0
     out = capsys.readouterr().out
     assert "kip-794-1mb: " in out
-    assert (
-        "  variants: sticky, uniform, adaptive, availability-5, uniform-draft, adaptive-draft, availability-5-draft"
-        in out
-    )
+    variants = "sticky, uniform, adaptive, availability-5, uniform-draft, adaptive-draft, availability-5-draft"
+    assert f"  variants: {variants}" in out
     assert main(["simulate", "--schema"]) == 0
     assert "delay_ms" in capsys.readouterr().out
 

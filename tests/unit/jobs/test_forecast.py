@@ -48,17 +48,10 @@ def prepare(folder, kind, hours=HOURS, window_ms=HOUR_MS):
     start_ms = NOW_MS - hours * HOUR_MS + np.arange(len(ratio)) * window_ms
     starts = pl.Series([instant_of(int(one)) for one in start_ms], dtype=pl.Datetime("us", "UTC"))
     for broker_id, share in enumerate((ratio / 2, 1 - ratio / 2)):
-        frame = pl.DataFrame({"window_start": starts, "size_bytes": (share * 1e9).astype(np.int64)}).with_columns(
-            broker_id=pl.lit(broker_id),
-            share=pl.Series(share),
-            expected_share=pl.lit(0.5),
-            capacity=pl.lit(1.0),
-            share_ratio=pl.Series(share * 2),
-        )
-        write_rows(config.warehouse, "gold.broker_share", frame)
-    topics = pl.DataFrame(
-        {"window_start": starts, "topic": ["orders"] * len(ratio), "size_bytes": [10**9] * len(ratio)}
-    )
+        of = {"broker_id": broker_id, "expected_share": 0.5, "capacity": 1.0}
+        shares = {"size_bytes": (share * 1e9).astype(np.int64), "share": share, "share_ratio": share * 2}
+        write_rows(config.warehouse, "gold.broker_share", pl.DataFrame({"window_start": starts, **of, **shares}))
+    topics = pl.DataFrame({"window_start": starts, "topic": "orders", "size_bytes": 10**9})
     write_rows(config.warehouse, "gold.topic_health", topics)
     return config
 
@@ -164,17 +157,11 @@ def test_directories_that_a_broker_names_anew_in_each_window_are_forecast_as_so_
     ensure_tables(config.warehouse)
     values = {"boolean": False, "bigint": 0, "double": 0.0, "string": ""}
     blank = {one.name: values.get(one.type, {}) for one in BROKERS.columns if not one.nullable} | {"cluster": CLUSTER}
-    rows = [
-        {
-            "window_start": instant_of(NOW_MS - hour * HOUR_MS),
-            "broker_id": broker,
-            "log_dir_total_bytes": dict.fromkeys(paths, 10),
-            "log_dir_usable_bytes": dict.fromkeys(paths, 5),
-        }
-        for hour in (1, 2, 3)
-        for broker, paths in ((0, ["/a", *(f"/{hour}/{one}" for one in range(99))]), (1, ["/b"]))
-    ]
-    rows = [blank | row for row in rows]
+    rows = []
+    for hour in (1, 2, 3):
+        for broker, paths in ((0, ["/a", *(f"/{hour}/{one}" for one in range(99))]), (1, ["/b"])):
+            disks = {"log_dir_total_bytes": dict.fromkeys(paths, 10), "log_dir_usable_bytes": dict.fromkeys(paths, 5)}
+            rows.append({**blank, **disks, "window_start": instant_of(NOW_MS - hour * HOUR_MS), "broker_id": broker})
     write_deltalake(table_path(config.warehouse, BROKERS), rows_of(BROKERS, rows, run_id="r"), mode="append")
     run, _ = judge(config)
     subjects = [row["subject"] for row in run.rows(FORECAST) if row["horizon_hours"] == 24]

@@ -16,27 +16,14 @@ SEEN_MS = 30_000
 TIMELY = 600
 
 
-def log(
-    minute,
-    broker,
-    size_bytes,
-    *,
-    topic="t",
-    leader=None,
-    first=0,
-    topic_id="id",
-    source="live_cluster",
-    seen_ms=SEEN_MS,
-    epoch=7,
-):
+def log(minute, broker, size_bytes, *, leader=None, first=0, source="live_cluster", seen_ms=SEEN_MS, epoch=7, **more):
     """The row of a log when the run of a minute looked at it; a record is a byte."""
-    leader = broker if leader is None else leader
+    led = {"leader_id": broker if leader is None else leader, "leader_epoch": epoch}
+    seen = {f"observed_{name}": value if source == "live_cluster" else None for name, value in led.items()}
     return zero_row(
-        CLUSTER_STATE, window(minute).start_ms, topic=topic, topic_id=topic_id, partition=broker, replica_id=broker,
-        observed_at=instant_of(window(minute).end_ms + seen_ms), leader_id=leader, size_bytes=size_bytes,
-        observed_leader_id=leader if source == "live_cluster" else None, state_source=source, leader_epoch=epoch,
-        observed_leader_epoch=epoch if source == "live_cluster" else None,
-        log_start_offset=first, log_end_offset=first + size_bytes, configs={},
+        CLUSTER_STATE, window(minute).start_ms, partition=broker, replica_id=broker, size_bytes=size_bytes, configs={},
+        observed_at=instant_of(window(minute).end_ms + seen_ms), state_source=source,
+        log_start_offset=first, log_end_offset=first + size_bytes, **{"topic": "t", "topic_id": "id", **led, **seen, **more},
     )  # fmt: skip  # columns of a row, several a line
 
 
@@ -90,14 +77,9 @@ def measured(
         run.replace(table, of_table, [window(number) for number in range(6)])
     measure_rules(run, [window(number) for number in range(3, 6)])
     found = [row for row in run.rows(RULE_MEASURES) if row["rule"] == rule]
-    by_minute = {
-        ((milliseconds_of(row["window_start"]) - START_MS) // MINUTE_MS, row["subject"][-1]): (
-            round(row["value"], 3),
-            row["detail"],
-            row["p_value"],
-        )
-        for row in found
-    }
+    places = [((milliseconds_of(row["window_start"]) - START_MS) // MINUTE_MS, row["subject"][-1]) for row in found]
+    told = [(round(row["value"], 3), row["detail"], row["p_value"]) for row in found]
+    by_minute = dict(zip(places, told, strict=True))
     assert len(by_minute) == len(found)
     return by_minute
 

@@ -14,9 +14,8 @@ from tests.loads import PartitionKeys, PartitionLoad, TopicKeys, measure_brokers
 def load(topic, partition, leader_id, size_bytes, **others):
     batches = others.pop("batch_count", size_bytes // 10)
     row = {"record_count": size_bytes // 5, "batch_count": batches, "batch_bytes_squared": 10.0 * size_bytes}
-    return PartitionLoad(
-        topic=topic, partition=partition, leader_id=leader_id, size_bytes=size_bytes, **{**row, **others}
-    )
+    row |= {"topic": topic, "partition": partition, "leader_id": leader_id, "size_bytes": size_bytes}
+    return PartitionLoad(**row | others)
 
 
 EVEN = [load("a", 0, 0, 100), load("a", 1, 1, 100), load("a", 2, 2, 100)]
@@ -29,9 +28,8 @@ EVEN = [load("a", 0, 0, 100), load("a", 1, 1, 100), load("a", 2, 2, 100)]
 )
 def test_measures_are_the_tables_columns_in_order(row, table):
     added_by_the_job = {"cluster", "window_start", "run_id", "rack_aware_term"}
-    assert [field.name for field in fields(row)] == [
-        name for name in table.column_names if name not in added_by_the_job
-    ]
+    columns = [name for name in table.column_names if name not in added_by_the_job]
+    assert [field.name for field in fields(row)] == columns
 
 
 @pytest.mark.parametrize(
@@ -106,9 +104,8 @@ CAUSES = {
 @pytest.mark.parametrize(("loads", "capacities", "expected"), CAUSES.values(), ids=CAUSES)
 def test_share_and_causes(loads, capacities, expected):
     rows = measure_brokers(loads, capacities, brokers=(0, 1, 2))
-    found = {
-        row.broker_id: (row.share_ratio, row.leaders_term, row.topic_mix_term, row.partition_skew_term) for row in rows
-    }
+    terms = [(row.share_ratio, row.leaders_term, row.topic_mix_term, row.partition_skew_term) for row in rows]
+    found = dict(zip((row.broker_id for row in rows), terms, strict=True))
     assert found == {broker_id: pytest.approx(terms, abs=1e-12) for broker_id, terms in expected.items()}
 
 
@@ -152,14 +149,10 @@ def test_one_broker_alone_carries_its_share():
 
 
 def test_partitions_beside_their_topics_mean():
-    rows = measure_partitions(
-        [load("a", 0, 0, 100), load("a", 1, 1, 250), load("a", 1, 2, 50, is_leader=False), load("b", 0, 2, 0)]
-    )
-    assert [(row.topic, row.partition, row.leader_id, row.size_bytes, row.excess_bytes) for row in rows] == [
-        ("a", 0, 0, 100, -100),
-        ("a", 1, 1, 300, 100),
-        ("b", 0, 2, 0, 0),
-    ]
+    moved = [load("a", 1, 1, 250), load("a", 1, 2, 50, is_leader=False)]
+    rows = measure_partitions([load("a", 0, 0, 100), *moved, load("b", 0, 2, 0)])
+    told = [(row.topic, row.partition, row.leader_id, row.size_bytes, row.excess_bytes) for row in rows]
+    assert told == [("a", 0, 0, 100, -100), ("a", 1, 1, 300, 100), ("b", 0, 2, 0, 0)]
     hot = rows[1]
     assert (hot.topic_share, hot.ratio_to_mean, hot.topic_peak_to_mean, hot.topic_cv) == (0.75, 1.5, 1.5, 0.5)
     assert (hot.topic_partition_count, hot.topic_effective_partitions) == (2, pytest.approx(1.6))
@@ -188,9 +181,7 @@ def test_a_partition_hot_by_one_key_by_luck_and_by_neither():
     bound = 3.4808 * (3 / 15_772) ** 0.5 * 612.5
     assert [row.hash_luck_bytes for row in rows] == pytest.approx([-bound, -12.5, bound, -12.5], abs=0.01)
     # without a key: 0 0 250 300, mean 137.5; and what is beyond luck
-    beyond = [-112.5 + bound, 0, 137.5 - bound, 0]
-    assert [row.remainder_bytes for row in rows] == pytest.approx(
-        [-137.5 + beyond[0], -137.5, 112.5 + beyond[2], 162.5], abs=0.01
-    )
+    remainder = [-137.5 - 112.5 + bound, -137.5, 112.5 + 137.5 - bound, 162.5]
+    assert [row.remainder_bytes for row in rows] == pytest.approx(remainder, abs=0.01)
     hot = measure_brokers(loads, {}, (0, 1, 2), keys)[1]
     assert hot.heavy_keys_term == pytest.approx(750 / 4_000)

@@ -10,25 +10,17 @@ from pipeline.transforms.topic_health import count_replicas
 
 def replicas(leader, sizes, *, in_sync=True, source="cluster_metadata", **configs):
     """A partition's rows, replica by replica."""
-    return [
-        {
-            "cluster": "c",
-            "window_start": instant_of(0),
-            "topic": "t",
-            "topic_id": "",
-            "partition": 0,
-            "replica_id": place,
-            "replica_position": place,
-            "leader_id": leader,
-            "is_leader": place == leader,
-            "is_preferred_leader": place == 0,
-            "is_in_sync": in_sync,
-            "size_bytes": size,
-            "configs": {name.replace("_", "."): value for name, value in configs.items()},
-            "state_source": source,
-        }
-        for place, size in enumerate(sizes)
-    ]
+    of = {"cluster": "c", "window_start": instant_of(0), "topic": "t", "topic_id": "", "partition": 0}
+    of |= {"leader_id": leader, "is_in_sync": in_sync, "state_source": source}
+    of |= {"configs": {name.replace("_", "."): value for name, value in configs.items()}}
+    places = [{"replica_id": at, "replica_position": at, "size_bytes": size} for at, size in enumerate(sizes)]
+    roles = [{"is_leader": at == leader, "is_preferred_leader": at == 0} for at in range(len(sizes))]
+    return [of | place | role for place, role in zip(places, roles, strict=True)]
+
+
+def count(rows, away=()):
+    (found,) = count_replicas(rows_of(CLUSTER_STATE, rows, run_id="r"), away).to_dicts()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -43,7 +35,7 @@ def replicas(leader, sizes, *, in_sync=True, source="cluster_metadata", **config
     ],
 )
 def test_leaderless_partitions_and_replicas_that_differ_in_size(rows, leaderless, spread):
-    (found,) = count_replicas(rows_of(CLUSTER_STATE, rows, run_id="r")).to_dicts()
+    found = count(rows)
     assert (found["leaderless_count"], found["replica_size_spread"]) == (leaderless, spread)
 
 
@@ -63,7 +55,7 @@ def test_leaderless_partitions_and_replicas_that_differ_in_size(rows, leaderless
     ],
 )
 def test_replicas_out_of_the_in_sync_set(rows, away, under, below, lagging):
-    (found,) = count_replicas(rows_of(CLUSTER_STATE, rows, run_id="r"), away).to_dicts()
+    found = count(rows, away)
     names = ("under_replicated_count", "below_min_isr_count", "lagging_replica_count")
     assert tuple(found[name] for name in names) == (under, below, lagging)
     assert found["leaderless_count"] == 0
@@ -80,6 +72,6 @@ def test_replicas_out_of_the_in_sync_set(rows, away, under, below, lagging):
     ],
 )
 def test_what_nobody_observed_is_counted_as_unknown(rows, away, unknown):
-    (found,) = count_replicas(rows_of(CLUSTER_STATE, rows, run_id="r"), away).to_dicts()
+    found = count(rows, away)
     assert (found["unknown_replicas_count"], found["unknown_min_isr_count"]) == unknown
     assert found["below_min_isr_count"] == 0

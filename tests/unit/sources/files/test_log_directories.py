@@ -83,12 +83,8 @@ def test_segments_and_their_siblings(tmp_path):
     path = make_partition(tmp_path / "orders-0", 0, 500, 90)
     (path / "00000000000000000500.txnindex").touch()
     (path / "00000000000000000500.snapshot").touch()
-    for name in (
-        "00000000000000000007.log.deleted",
-        "00000000000000000008.log.cleaned",
-        "00000000000000000090.log.swap",
-    ):
-        (path / name).write_bytes(BATCH)
+    for offset, ending in ((7, "deleted"), (8, "cleaned"), (90, "swap")):
+        (path / f"{offset:020d}.log.{ending}").write_bytes(BATCH)
     (partition,) = (p for _, p in discover_logs([path]).iter_partitions())
     assert [(s.base_offset, s.is_active) for s in partition.segments] == [(0, False), (90, False), (500, True)]
     assert partition.segments[2].txn_index_path == str(path / "00000000000000000500.txnindex")
@@ -111,102 +107,63 @@ def test_moving_directories_and_long_topics(tmp_path):
     assert [p.topic for _, p in tree.iter_partitions(kind=DirectoryKind.LIVE)] == [LONG_TOPIC]
 
 
-# Bad input, one row per kind: what is done to the healthy tree, and the one problem expected; the rest is found.
-def _pointer(root):
-    (root / "b0/orders-0" / SEGMENT).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
+def log_of(root, name=SEGMENT):
+    return root / "b0/orders-0" / name
 
 
-def _text(root):
-    (root / "b0/orders-0" / SEGMENT).write_text("[2024-11-21 10:00:00] INFO started\n")
+def link_out(root, name, make):
+    make(root.parent / "outside")
+    (root / name).symlink_to(root.parent / "outside")
 
 
-def _directory_for_a_file(root):
-    (root / "b0/orders-0" / SEGMENT).unlink()
-    (root / "b0/orders-0" / SEGMENT).mkdir()
-
-
-def _stranger(root):
-    (root / "b0/orders-0/server.log").write_bytes(BATCH)
-
-
-def _bad_name(root):
-    (root / "b0/orders-0").rename(root / "b0/orders")
-
-
-def _too_long_topic(root):
-    (root / "b0/orders-0").rename(root / f"b0/{'t' * 250}-0")
-
-
-def _no_indexes(root):
-    for ending in ("index", "timeindex"):
-        (root / "b0/orders-0" / f"{0:020d}.{ending}").unlink()
-
-
-def _no_segments(root):
-    (root / "b0/orders-0" / SEGMENT).unlink()
-
-
-def _empty_directory(root):
-    (root / "b2").mkdir()
-
-
-def _broken_checkpoint(root):
-    (root / "b0/replication-offset-checkpoint").write_text("0\n1\norders 0\n")
-
-
-def _crlf_checkpoint(root):
-    (root / "b0/replication-offset-checkpoint").write_bytes(b"0\r\n1\r\norders 0 5\r\n")
-
-
-def _crlf_epochs(root):
-    (root / "b0/orders-0/leader-epoch-checkpoint").write_bytes(b"0\r\n1\r\n0 0\r\n")
-
-
-def _broken_meta(root):
-    (root / "b0/meta.properties").write_text("version=9\n")
-
-
-def _link_out(root):
-    (root / "b0/secret-0").symlink_to(make_partition(root.parent / "secret-0"))
-
-
-def _file_link_out(root):
-    (root.parent / "outside.bin").write_bytes(BATCH)
-    (root / "b0/orders-0" / f"{7:020d}.log").symlink_to(root.parent / "outside.bin")
-
-
-def _dangling_link(root):
-    (root / "b0/gone-0").symlink_to(root / "nowhere")
-
-
-def _copy_of_a_disk(root):
-    shutil.copytree(root / "b0", root / "copy")
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
+MARKS, EPOCHS, OUT = "replication-offset-checkpoint", "leader-epoch-checkpoint", f"b0/orders-0/{7:020d}.log"
+CRLF_MARKS = b"0\r\n1\r\norders 0 5\r\n"
+SPOIL = {
+    "pointer": lambda root: log_of(root).write_text(POINTER),
+    "text": lambda root: log_of(root).write_text("[2024-11-21 10:00:00] INFO started\n"),
+    "stranger": lambda root: log_of(root, "server.log").write_bytes(BATCH),
+    "bad name": lambda root: (root / "b0/orders-0").rename(root / "b0/orders"),
+    "too long a topic": lambda root: (root / "b0/orders-0").rename(root / f"b0/{'t' * 250}-0"),
+    "no indexes": lambda root: [log_of(root, f"{0:020d}.{ending}").unlink() for ending in ("index", "timeindex")],
+    "no segments": lambda root: log_of(root).unlink(),
+    "empty directory": lambda root: (root / "b2").mkdir(),
+    "broken checkpoint": lambda root: (root / "b0" / MARKS).write_text("0\n1\norders 0\n"),
+    "CRLF checkpoint": lambda root: (root / "b0" / MARKS).write_bytes(CRLF_MARKS),
+    "CRLF epochs": lambda root: log_of(root, EPOCHS).write_bytes(b"0\r\n1\r\n0 0\r\n"),
+    "broken meta": lambda root: (root / "b0/meta.properties").write_text("version=9\n"),
+    "link out": lambda root: link_out(root, "b0/secret-0", make_partition),
+    "file link out": lambda root: link_out(root, OUT, lambda path: path.write_bytes(BATCH)),
+    "dangling link": lambda root: (root / "b0/gone-0").symlink_to(root / "nowhere"),
+    "copy of a disk": lambda root: shutil.copytree(root / "b0", root / "copy"),
+}
+"""What is done to the healthy tree."""
 
 
 @pytest.mark.parametrize(
     ("spoil", "expected"),
     [
-        (_pointer, (f"b0/orders-0/{SEGMENT}", 0, "a Git LFS pointer", "refused")),
-        (_text, (f"b0/orders-0/{SEGMENT}", 0, "a text file, not a log", "refused")),
-        (_stranger, ("b0/orders-0/server.log", None, "expected <20 digits>.log", "refused")),
-        (_bad_name, ("b0/orders", None, "a number after the last dash", "refused")),
-        (_too_long_topic, (f"b0/{'t' * 250}-0", None, "250 characters", "refused")),
-        (_no_indexes, (f"b0/orders-0/{SEGMENT}", None, "no .index and no .timeindex", "suspect")),
-        (_no_segments, ("b0/orders-0", None, "without a segment file", "refused")),
-        (_empty_directory, ("b2", None, "an empty directory", "refused")),
-        (_broken_checkpoint, ("b0/replication-offset-checkpoint", 3, "expected `topic partition offset`", "refused")),
-        (_crlf_checkpoint, ("b0/replication-offset-checkpoint", 1, "CRLF", "suspect")),
-        (_crlf_epochs, ("b0/orders-0/leader-epoch-checkpoint", 1, "CRLF", "suspect")),
-        (_broken_meta, ("b0/meta.properties", 1, "version 9, expected 0 or 1", "refused")),
-        (_link_out, ("b0/secret-0", None, "leads out of the source root", "refused")),
-        (_file_link_out, (f"b0/orders-0/{7:020d}.log", None, "leads out of the source root", "refused")),
-        (_dangling_link, ("b0/gone-0", None, "leads nowhere", "refused")),
-        (_copy_of_a_disk, ("copy", None, "directory.id d0 is already read from", "refused")),
+        ("pointer", (f"b0/orders-0/{SEGMENT}", 0, "a Git LFS pointer", "refused")),
+        ("text", (f"b0/orders-0/{SEGMENT}", 0, "a text file, not a log", "refused")),
+        ("stranger", ("b0/orders-0/server.log", None, "expected <20 digits>.log", "refused")),
+        ("bad name", ("b0/orders", None, "a number after the last dash", "refused")),
+        ("too long a topic", (f"b0/{'t' * 250}-0", None, "250 characters", "refused")),
+        ("no indexes", (f"b0/orders-0/{SEGMENT}", None, "no .index and no .timeindex", "suspect")),
+        ("no segments", ("b0/orders-0", None, "without a segment file", "refused")),
+        ("empty directory", ("b2", None, "an empty directory", "refused")),
+        ("broken checkpoint", (f"b0/{MARKS}", 3, "expected `topic partition offset`", "refused")),
+        ("CRLF checkpoint", (f"b0/{MARKS}", 1, "CRLF", "suspect")),
+        ("CRLF epochs", (f"b0/orders-0/{EPOCHS}", 1, "CRLF", "suspect")),
+        ("broken meta", ("b0/meta.properties", 1, "version 9, expected 0 or 1", "refused")),
+        ("link out", ("b0/secret-0", None, "leads out of the source root", "refused")),
+        ("file link out", (OUT, None, "leads out of the source root", "refused")),
+        ("dangling link", ("b0/gone-0", None, "leads nowhere", "refused")),
+        ("copy of a disk", ("copy", None, "directory.id d0 is already read from", "refused")),
     ],
 )
 def test_bad_input_is_one_problem_and_the_rest_is_found(two_brokers, spoil, expected):
     path, position, reason, severity = expected
-    spoil(two_brokers)
+    SPOIL[spoil](two_brokers)
     tree = discover_logs([two_brokers])
     (problem,) = tree.problems
     assert (os.path.relpath(problem.path, two_brokers), problem.position) == (path, position)
@@ -219,11 +176,11 @@ def test_bad_input_is_one_problem_and_the_rest_is_found(two_brokers, spoil, expe
 
 def test_a_directory_in_place_of_a_segment_file(two_brokers):
     """Stands for any file that cannot be read: works for root too, whom permissions do not stop."""
-    _directory_for_a_file(two_brokers)
+    log_of(two_brokers).unlink()
+    log_of(two_brokers).mkdir()
     tree = discover_logs([two_brokers])
-    assert [reason for path, _, reason in reasons(tree, two_brokers) if path == f"b0/orders-0/{SEGMENT}"] == [
-        "a directory where a segment file was expected"
-    ]
+    (reason,) = (reason for path, _, reason in reasons(tree, two_brokers) if path == f"b0/orders-0/{SEGMENT}")
+    assert reason == "a directory where a segment file was expected"
     assert (1, "orders-1") in names(tree)
 
 
@@ -330,7 +287,7 @@ def test_files_given_one_by_one_are_one_partition_and_share_its_problems(two_bro
     folder = two_brokers / "b0/orders-0"
     for offset in (5, 9):
         shutil.copy(folder / SEGMENT, folder / f"{offset:020d}.log")
-    _crlf_checkpoint(two_brokers)
+    SPOIL["CRLF checkpoint"](two_brokers)
     tree = discover_logs(sorted(folder.glob("*.log"), reverse=True))
     ((_, partition),) = tree.iter_partitions()
     assert [(s.base_offset, s.is_active) for s in partition.segments] == [(0, False), (5, False), (9, True)]

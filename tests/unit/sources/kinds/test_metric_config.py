@@ -6,6 +6,8 @@ from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from tests.config_files import write_configuration
 
+SERVER, LOGIN = {"kind": "prometheus", "url": "http://p"}, {"username": "u", "password_variable": "V"}
+URLS, PAGES = {"kind": "exporter_urls", "path": "p"}, {"kind": "producer_metrics", "path": "p"}
 SECRET = "hunter2-not-to-be-seen"
 
 
@@ -14,13 +16,10 @@ def load(tmp_path, *sources, **cluster):
 
 
 def test_paths_are_taken_from_the_file_s_folder(tmp_path):
+    access = {"tls_config": {"ca_file": "ca.pem", "cert_file": "/etc/c.pem"}}
     cluster = load(
         tmp_path,
-        {
-            "kind": "prometheus",
-            "url": "https://p:9090/prefix",
-            "access": {"tls_config": {"ca_file": "ca.pem", "cert_file": "/etc/c.pem"}},
-        },
+        {"kind": "prometheus", "url": "https://p:9090/prefix", "access": access},
         {"kind": "exporter_urls", "producers": {"a": "http://a/metrics"}, "path": "pages"},
         {"kind": "librdkafka_statistics", "paths": ["stats", "runs/*.json"]},
         {"kind": "dump_log", "paths": ["dumps"], "broker": 3},
@@ -40,33 +39,20 @@ def test_paths_are_taken_from_the_file_s_folder(tmp_path):
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ({"kind": "prometheus", "url": f"http://me:{SECRET}@p:9090"}, "access.basic_auth"),
-        ({"kind": "prometheus", "url": "file:///etc/passwd"}, "is not an http or https URL"),
-        ({"kind": "prometheus", "url": "http://p", "step": "30s"}, "is not a duration"),
+        (SERVER | {"url": f"http://me:{SECRET}@p:9090"}, "access.basic_auth"),
+        (SERVER | {"url": "file:///etc/passwd"}, "is not an http or https URL"),
+        (SERVER | {"step": "30s"}, "is not a duration"),
+        (PAGES | {"interval": "5s"}, "clusters.c.sources[0].interval: '5s' is not a duration"),
         (
-            {"kind": "producer_metrics", "path": "p", "interval": "5s"},
-            "clusters.c.sources[0].interval: '5s' is not a duration",
-        ),
-        (
-            {"kind": "prometheus", "url": "http://p", "access": {"password": "x"}},
+            SERVER | {"access": {"password": "x"}},
             "access.password: unknown key; expected basic_auth, bearer_token_variable, ",
         ),
-        (
-            {
-                "kind": "prometheus",
-                "url": "http://p",
-                "access": {"bearer_token_variable": "T", "basic_auth": {"username": "u", "password_variable": "V"}},
-            },
-            "one of them",
-        ),
-        (
-            {"kind": "prometheus", "url": "http://p", "access": {"basic_auth": SECRET}},
-            "found a text; expected a mapping",
-        ),
-        ({"kind": "exporter_urls", "path": "p"}, "give producers or brokers"),
-        ({"kind": "exporter_urls", "path": "p", "producers": {"../a": "http://a"}}, "names a folder"),
-        ({"kind": "exporter_urls", "path": "p", "brokers": {1: f"http://u:{SECRET}@b"}}, "access.basic_auth"),
-        ({"kind": "exporter_urls", "path": "p", "producers": {"1": "http://a"}, "brokers": {1: "http://b"}}, "twice"),
+        (SERVER | {"access": {"bearer_token_variable": "T", "basic_auth": LOGIN}}, "one of them"),
+        (SERVER | {"access": {"basic_auth": SECRET}}, "found a text; expected a mapping"),
+        (URLS, "give producers or brokers"),
+        (URLS | {"producers": {"../a": "http://a"}}, "names a folder"),
+        (URLS | {"brokers": {1: f"http://u:{SECRET}@b"}}, "access.basic_auth"),
+        (URLS | {"producers": {"1": "http://a"}, "brokers": {1: "http://b"}}, "twice"),
         ({"kind": "librdkafka_statistics", "paths": []}, "found nothing; expected at least 1"),
     ],
 )
