@@ -17,11 +17,8 @@ def phases_of(work):
     """The boxes of a task's phases, as they hang together."""
     phases = PHASES[work]
     failed = {f"{phase}.failed": [f"{phase}.passed"] for phase in phases}
-    return (
-        failed
-        | {f"{phase}.passed": [f"{after}.passed"] for phase, after in pairwise(phases)}
-        | {f"{phases[-1]}.passed": []}
-    )
+    passed = {f"{phase}.passed": [f"{after}.passed"] for phase, after in pairwise(phases)}
+    return failed | passed | {f"{phases[-1]}.passed": []}
 
 
 def ahead(work, *others):
@@ -98,11 +95,8 @@ def test_every_task_has_the_clusters_owner_a_time_limit_and_retries_that_outlast
         assert 0 < task["timeout_s"] <= 4 * 3600, (dag_id, name)
         assert sorted(task["retried"]) == RETRIED, (dag_id, name)
         if (dag_id, name) not in TELLS_BY_ITSELF:
-            waits_s = [
-                min(task["retry_delay_s"] * task["backoff"] ** n, task["max_retry_delay_s"])
-                for n in range(task["retries"])
-            ]
-            assert 20 * 60 < sum(waits_s) < 3600, (dag_id, name)
+            waits_s = [task["retry_delay_s"] * task["backoff"] ** n for n in range(task["retries"])]
+            assert 20 * 60 < sum(min(wait_s, task["max_retry_delay_s"]) for wait_s in waits_s) < 3600, (dag_id, name)
 
 
 def test_every_failure_is_told_once(described):
@@ -124,34 +118,24 @@ def test_every_run_about_windows_has_a_deadline(described):
 def test_tasks_that_write_tables_wait_for_each_other_and_mails_for_none_of_them(described):
     """Delivery needs no Spark, and has a lock of its own: of one slot a mail would wait for the next window, or for maintenance."""
     pools = {(dag_id, name): task["pool"] for dag_id, name, task in tasks(described)}
-    assert {key for key, pool in pools.items() if pool != "partition_health_writer"} == {
-        ("partition_health_health", "deliver_alerts"),
-        ("partition_health_health", "health_verdict"),
-    }
+    others = {key for key, pool in pools.items() if pool != "partition_health_writer"}
+    assert others == {("partition_health_health", task) for task in ("deliver_alerts", "health_verdict")}
 
 
 def test_of_those_that_wait_for_a_slot_lost_windows_come_last(described):
     """Else the newest window is not replayed, judged or mailed before a day of lost ones is ingested."""
-    waiting = {
-        (name, *task["priority"]) for _, name, task in tasks(described) if task["pool"] == "partition_health_writer"
-    }
+    writers = [(name, task) for _, name, task in tasks(described) if task["pool"] == "partition_health_writer"]
+    waiting = {(name, *task["priority"]) for name, task in writers}
     assert {rule for _, rule, _ in waiting} == {"absolute"}
-    assert {name: priority for name, _, priority in waiting} == {
-        "hand_over": 4,
-        "score_health": 3,
-        "replay": 2,
-        "ingest": 1,
-        "maintain": 1,
-        "take_up": 0,
-    }
+    priorities = {"hand_over": 4, "score_health": 3, "replay": 2, "ingest": 1, "maintain": 1, "take_up": 0}
+    assert {name: priority for name, _, priority in waiting} == priorities
     assert described["dags"]["partition_health_ingest"]["tasks"]["take_up"]["trigger_rule"] == "all_done"
 
 
 def test_health_goes_on_when_the_replay_failed(described):
+    rule = "all_done_setup_success"  # there is no setup: when all are done
     for dag in described["dags"].values():
-        assert {task["trigger_rule"] for name, task in dag["tasks"].items() if name == "hand_over"} <= {
-            "all_done_setup_success"
-        }  # there is no setup: when all are done
+        assert {task["trigger_rule"] for name, task in dag["tasks"].items() if name == "hand_over"} <= {rule}
 
 
 def test_mail_leaves_also_when_scoring_failed_and_the_verdict_comes_last(described):
@@ -162,33 +146,26 @@ def test_mail_leaves_also_when_scoring_failed_and_the_verdict_comes_last(describ
 
 
 def test_ingest_replay_and_health_are_joined_by_partitioned_assets(described):
-    assert described["dags"]["partition_health_ingest"]["schedule"] == "CronPartitionTimetable"
-    assert described["dags"]["partition_health_health"]["schedule"] == "PartitionedAssetTimetable"
-    assert described["dags"]["partition_health_replay"]["schedule"] == "PartitionedAssetTimetable"
+    waited_for = []
     for name, asset in (("ingest", "ingested"), ("replay", "replayed"), ("health", "judged")):
-        assert described["dags"][f"partition_health_{name}"]["tasks"]["hand_over"]["outlets"] == [
-            f"partition_health_{asset}"
-        ]
-    assert described["dags"]["partition_health_ingest"]["assets"] == []
-    assert described["dags"]["partition_health_replay"]["assets"] == ["partition_health_ingested"]
-    assert described["dags"]["partition_health_health"]["assets"] == ["partition_health_replayed"]
-    for dag_id in ("partition_health_ingest", "partition_health_replay", "partition_health_health"):
-        assert described["dags"][dag_id]["params"].keys() == {"cluster", "notify", "window"}
+        dag = described["dags"][f"partition_health_{name}"]
+        assert dag["schedule"] == ("PartitionedAssetTimetable" if waited_for else "CronPartitionTimetable")
+        assert dag["assets"] == waited_for
+        assert dag["params"].keys() == {"cluster", "notify", "window"}
+        waited_for = [f"partition_health_{asset}"]
+        assert dag["tasks"]["hand_over"]["outlets"] == waited_for
 
 
 def test_every_task_about_windows_leads_to_its_report(described):
-    links = {(dag_id, name): task["links"] for dag_id, name, task in tasks(described)}
-    assert {key for key, names in links.items() if names != ["Report"]} == {
-        ("partition_health_maintenance", "maintain")
-    }
+    others = [(dag_id, name) for dag_id, name, task in tasks(described) if task["links"] != ["Report"]]
+    assert others == [("partition_health_maintenance", "maintain")]
 
 
 def test_boxes_of_phases_hold_no_writer_try_once_and_tell_nobody(described):
     """The scheduler skips `failed` and marks `passed` itself while all goes well; the step's own task mails its failure."""
     boxes = [task for dag in described["dags"].values() for name, task in dag["tasks"].items() if "." in name]
-    assert {(task["pool"], task["retries"]) for task in boxes if task["trigger_rule"] == "one_failed"} == {
-        ("default_pool", 0)
-    }
+    failed = {(task["pool"], task["retries"]) for task in boxes if task["trigger_rule"] == "one_failed"}
+    assert failed == {("default_pool", 0)}
     assert {task["trigger_rule"] for task in boxes} == {"one_failed", "none_failed"}
     assert [task["notifiers"] for task in boxes] == [[]] * 2 * sum(map(len, PHASES.values()))
 

@@ -69,9 +69,8 @@ def settings(port, url):
 def backfilled(described, capture_slice, tmp_path_factory):
     """Task states and the configuration, after the backfill and the replay and health runs that its asset events cause."""
     folder = tmp_path_factory.mktemp("scheduled")
-    config = capture_slice.write_config(
-        folder, late_after="PT5S", spark={"engine": "spark"}
-    )  # a JVM alone takes longer
+    spark = {"engine": "spark"}  # a JVM alone takes longer
+    config = capture_slice.write_config(folder, late_after="PT5S", spark=spark)
     (port,) = free_ports(1)
     url = f"http://127.0.0.1:{port}"
     home = described["home"].copy_to(folder / "airflow", config, **settings(port, url))
@@ -81,21 +80,8 @@ def backfilled(described, capture_slice, tmp_path_factory):
         wait_for(home, "DAGs", lambda: len(query(home, "SELECT dag_id FROM serialized_dag")) == 4)
         wait_for(home, "API server", lambda: answers(url))  # a task that cannot reach it is tried again
         later.enter_context(home.service("scheduler", "--skip-serve-logs"))
-        home.run(
-            [
-                AIRFLOW,
-                "backfill",
-                "create",
-                "--dag-id",
-                "partition_health_ingest",
-                "--from-date",
-                first,
-                "--to-date",
-                last,
-                "--max-active-runs",
-                "1",
-            ]
-        )
+        span = ["--from-date", first, "--to-date", last, "--max-active-runs", "1"]
+        home.run([AIRFLOW, "backfill", "create", "--dag-id", "partition_health_ingest", *span])
         run_count = DAGS_WITH_WINDOWS * len(windows)
         wait_for(home, "end of all runs", lambda: _all_over(query(home, RUNS), run_count))
         states = query(home, TASKS)
@@ -124,23 +110,11 @@ def _all_over(runs, count):
 
 def test_every_window_is_ingested_replayed_and_scored_once(backfilled, capture_slice):
     keys = [format_instant(window.start_ms) for window in capture_slice.windows]
-    found = sorted(
-        row
-        for row in backfilled["tasks"]
-        if row[2] in {"ingest", "replay", "hand_over", "score_health", "deliver_alerts"}
-    )
+    work = {"ingest": ["ingest"], "replay": ["replay"], "health": ["score_health", "deliver_alerts"]}
+    expected = [(name, task) for name, tasks in work.items() for task in (*tasks, "hand_over")]
+    found = sorted(row for row in backfilled["tasks"] if row[2] in {task for _, task in expected})
     assert found == sorted(
-        (f"partition_health_{name}", key, task, "success", 1)
-        for key in keys
-        for name, task in (
-            ("ingest", "ingest"),
-            ("ingest", "hand_over"),
-            ("replay", "replay"),
-            ("replay", "hand_over"),
-            ("health", "score_health"),
-            ("health", "hand_over"),
-            ("health", "deliver_alerts"),
-        )
+        (f"partition_health_{name}", key, task, "success", 1) for key in keys for name, task in expected
     )
 
 
@@ -153,9 +127,8 @@ def test_the_verdict_on_the_last_window_fails(backfilled, capture_slice):
 
 def test_maintenance_runs_by_its_own_schedule(backfilled):
     """Once, as its last instant is over, and once more where the next one passes meanwhile."""
-    assert {row[2:] for row in backfilled["tasks"] if row[0] == "partition_health_maintenance"} == {
-        ("maintain", "success", 1)
-    }
+    found = {row[2:] for row in backfilled["tasks"] if row[0] == "partition_health_maintenance"}
+    assert found == {("maintain", "success", 1)}
 
 
 def test_the_scheduler_made_the_pool_of_one_writer(backfilled):
@@ -169,15 +142,13 @@ def test_window_by_window_gives_the_tables_of_one_ranged_run(backfilled, ranged,
 
 def test_a_run_that_takes_too_long_is_told_as_late(backfilled, capture_slice):
     mails = [message_from_bytes(p.read_bytes(), policy=default) for p in backfilled["config"].outbox.glob("*.eml")]
-    late = {
-        mail["Subject"].strip().removeprefix("[partition health] ") for mail in mails if "is late" in mail["Subject"]
-    }
+    subjects = [mail["Subject"].strip().removeprefix("[partition health] ") for mail in mails]
+    late = {subject for subject in subjects if "is late" in subject}
 
     keys = [format_instant(window.start_ms) for window in capture_slice.windows]
     assert {f"partition_health_health is late: {key}" for key in keys} <= late
-    assert not any(
-        told.startswith("partition_health_ingest ") for told in late
-    )  # a backfill: all its runs were queued at once
+    # a backfill: all its runs were queued at once
+    assert not any(told.startswith("partition_health_ingest ") for told in late)
 
 
 def test_and_the_same_incident_and_mail(backfilled, ranged):

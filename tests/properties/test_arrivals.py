@@ -55,27 +55,19 @@ def make_chunks(records, *, chunk_records):
 
 def chunk_row(partition, minute, records):
     at_ms = np.array([record[1] % MINUTE_MS for record in records], np.uint16)
+    key_number = np.array([record[3] for record in records], np.int64)
+    session = {"topic": "orders", "topic_id": "", "producer_id": 7, "producer_epoch": 0, "timestamp_type": "CreateTime"}
+    counts = {"record_count": len(records), "unreadable_record_count": 1, "aborted_record_count": 2}
+    counts |= {"outlier_record_count": 3, "late_record_count": 4, "key_digest": 5, "first_ms": int(at_ms.min())}
     return {
-        "topic": "orders",
-        "topic_id": "",
+        **session,
+        **counts,
         "partition": partition,
         "window_start_ms": 0,
         "minute_start_ms": minute * MINUTE_MS,
-        "producer_id": 7,
-        "producer_epoch": 0,
-        "timestamp_type": "CreateTime",
-        "record_count": len(records),
-        "unreadable_record_count": 1,
-        "aborted_record_count": 2,
-        "outlier_record_count": 3,
-        "late_record_count": 4,
-        "key_digest": 5,
-        "first_ms": int(at_ms.min()),
         "at_ms": at_ms.tobytes(),
         "body_bytes": np.array([record[2] for record in records], np.int32).tobytes(),
-        "key_number": np.array([record[3] for record in records], np.int64).tobytes()
-        if any(r[3] for r in records)
-        else b"",
+        "key_number": key_number.tobytes() if key_number.any() else b"",
     }
 
 
@@ -107,15 +99,11 @@ def test_the_order_does_not_depend_on_the_recorded_partitions(records, chance):
     assert read(join(make_chunks(moved, chunk_records=5)))[0] == ordered
 
 
-@given(
-    records=RECORDS, chunk_records=st.integers(1, 90), block_records=st.integers(1, 40), chunk_rows=st.integers(1, 4)
-)
-def test_rows_do_not_depend_on_chunks_or_on_how_many_records_are_held(
-    records, chunk_records, block_records, chunk_rows
-):
+@given(RECORDS, st.integers(1, 90), st.integers(1, 40), st.integers(1, 4))
+def test_rows_do_not_depend_on_chunks_or_on_how_many_records_are_held(records, chunk_records, block, chunk_rows):
     chunks = make_chunks(records, chunk_records=chunk_records)
     expected = join(make_chunks(records, chunk_records=90), records_per_row=16)
-    found = join(chunks, chunk_rows=chunk_rows, block_records=block_records, records_per_row=16)
+    found = join(chunks, chunk_rows=chunk_rows, block_records=block, records_per_row=16)
     counted = list(SUMS)
     key = [("minute_start_ms", "ascending"), ("part", "ascending")]
     assert found.drop_columns(counted).sort_by(key) == expected.drop_columns(counted).sort_by(key)
@@ -133,17 +121,15 @@ def test_a_minute_has_no_digest_where_one_of_its_chunks_has_none():
 def test_records_of_a_millisecond_are_drawn_anew_in_each():
     records = [(0, ms, body, 0) for ms in range(200) for body in (7, 8)]
     ordered, _ = read(join(make_chunks(records, chunk_records=90)))
-    first = [record[1] for record in ordered[::2]]
-    assert 60 < first.count(7) < 140
+    assert 60 < [record[1] for record in ordered[::2]].count(7) < 140
 
 
 @given(records=RECORDS, chance=st.randoms(use_true_random=False), hash_bits=st.integers(0, 3))
 def test_unequal_records_of_one_hash_do_not_let_the_partition_decide(records, chance, hash_bits):
     moved = [(chance.choice([0, 1, 70_000]), *record[1:]) for record in records]
     chance.shuffle(moved)
-    first, second = (
-        put_in_order(as_records(some), np.ones(2, np.uint64), hash_bits=hash_bits) for some in (records, moved)
-    )
+    hashes = np.ones(2, np.uint64)
+    first, second = (put_in_order(as_records(some), hashes, hash_bits=hash_bits) for some in (records, moved))
     for name in ("group", "at_ms", "body_bytes", "key_number"):
         assert getattr(first, name).tolist() == getattr(second, name).tolist()
 
@@ -172,15 +158,9 @@ def make_log(chance):
             headers = (("h", b"v" * chance.randint(0, 100)),) * chance.randint(0, 2)
             records.append(replace(record, key=key, value=value, headers=headers))
             offset += 1
-        batch = bytearray(
-            make_batch(
-                records,
-                codec=chance.choice(list(Codec)),
-                producer_id=chance.randint(-1, 2),
-                producer_epoch=chance.randint(-1, 1),
-                attributes=chance.choice([0, 0, 8, 16]),
-            )
-        )
+        producer = {"producer_id": chance.randint(-1, 2), "producer_epoch": chance.randint(-1, 1)}
+        attributes = chance.choice([0, 0, 8, 16])
+        batch = bytearray(make_batch(records, codec=chance.choice(list(Codec)), attributes=attributes, **producer))
         if chance.random() < 0.1:
             batch[-2] ^= 0x55
         batches.append(bytes(batch))

@@ -8,12 +8,19 @@ from hypothesis import strategies as st
 
 from pipeline.config.rules import Gate
 from pipeline.measures.chance import chance_p_value
-from pipeline.model.verdict import BrokerLoad
 from pipeline.verdicts.broker_share import MEAN_LEVEL, judge_broker_share
 from tests.loads import PartitionKeys, PartitionLoad, TopicKeys, measure_brokers, measure_partitions
 from tests.oracles.imbalance import cv, effective_partitions, peak_to_mean
+from tests.placements import load_of
 
 BROKERS = (0, 1, 2, 5)
+
+
+def load(topic, partition, size_bytes, **given):
+    """Of one batch."""
+    usual = {"leader_id": 0, "is_leader": True, "record_count": 1, "batch_count": 1}
+    usual |= {"batch_bytes_squared": float(size_bytes) ** 2}
+    return PartitionLoad(topic=topic, partition=partition, size_bytes=size_bytes, **usual | given)
 
 
 @st.composite
@@ -23,19 +30,9 @@ def partition_loads(draw):
         for partition in range(draw(st.integers(1, 6))):
             leaders = draw(st.lists(st.sampled_from(BROKERS), min_size=1, max_size=2, unique=True))
             for leader_id in leaders:
-                size_bytes = draw(st.integers(0, 10**12))
-                loads.append(
-                    PartitionLoad(
-                        topic=topic,
-                        partition=partition,
-                        leader_id=leader_id,
-                        size_bytes=size_bytes,
-                        record_count=draw(st.integers(0, 10**9)),
-                        batch_count=1,
-                        batch_bytes_squared=float(size_bytes) ** 2,
-                        is_leader=leader_id == leaders[0],
-                    )
-                )
+                of = {"leader_id": leader_id, "is_leader": leader_id == leaders[0]}
+                counts = {"size_bytes": draw(st.integers(0, 10**12)), "record_count": draw(st.integers(0, 10**9))}
+                loads.append(load(topic, partition, **of, **counts))
     return loads
 
 
@@ -65,9 +62,8 @@ def known_keys(draw, loads):
             partitions = {}
             for partition in sorted({load.partition for load in loads if load.topic == topic}):
                 heavy = draw(st.floats(0, 1))
-                partitions[partition] = PartitionKeys(
-                    heavy_ratio=heavy, light_ratio=draw(st.floats(0, 1)) * (1 - heavy)
-                )
+                light = draw(st.floats(0, 1)) * (1 - heavy)
+                partitions[partition] = PartitionKeys(heavy_ratio=heavy, light_ratio=light)
             units = draw(st.none() | st.floats(1, 1e6))
             keys[topic, ""] = TopicKeys(light_unit_count=units, partitions=partitions)
     return keys
@@ -118,20 +114,7 @@ def test_partitions_conserve_bytes_and_balance_their_excess(loads):
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=50).filter(any))
 def test_a_topics_unevenness_follows_from_the_definitions(sizes):
     count = len(sizes)
-    loads = [
-        PartitionLoad(
-            topic="a",
-            partition=partition,
-            leader_id=0,
-            size_bytes=size_bytes,
-            record_count=1,
-            batch_count=1,
-            batch_bytes_squared=float(size_bytes) ** 2,
-            is_leader=True,
-        )
-        for partition, size_bytes in enumerate(sizes)
-    ]
-    for row in measure_partitions(loads):
+    for row in measure_partitions([load("a", partition, size_bytes) for partition, size_bytes in enumerate(sizes)]):
         assert row.topic_cv == pytest.approx(cv(sizes), abs=1e-7)
         assert row.topic_effective_partitions == pytest.approx(effective_partitions(sizes))
         assert row.topic_peak_to_mean == pytest.approx(peak_to_mean(sizes))
@@ -149,19 +132,8 @@ def test_a_topics_unevenness_follows_from_the_definitions(sizes):
 def test_whatever_is_above_passes_even_the_strictest_correction(sizes, units, limit_ratio, level):
     """Oracle: Bonferroni, stricter than Benjamini-Hochberg, follows from the units a judgement needs."""
     fair, total = 1 / len(sizes), sum(sizes)
-    loads = [
-        BrokerLoad(
-            window_start_ms=0,
-            broker_id=broker_id,
-            size_bytes=size_bytes,
-            record_count=1,
-            share=size_bytes / total,
-            expected_share=fair,
-            share_ratio=size_bytes / total / fair,
-            effective_unit_count=units,
-        )
-        for broker_id, size_bytes in enumerate(sizes)
-    ]
+    of = {"expected_share": fair, "effective_unit_count": units}
+    loads = [load_of(broker_id, size_bytes, total, **of) for broker_id, size_bytes in enumerate(sizes)]
     gate = Gate(limit_ratio=limit_ratio, floor_bytes_per_s=0, chance_level=level, k=1, n=1)
     for verdict in judge_broker_share(loads, gate, window_ms=60_000):
         is_beyond = chance_p_value(verdict.value, fair, units, true_ratio=limit_ratio) <= MEAN_LEVEL

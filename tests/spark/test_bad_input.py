@@ -88,37 +88,24 @@ def test_each_damage_is_a_row_with_file_position_and_reason(damaged):
     for path, (position, reason) in damage.expected.items():
         assert told[path][0] == position, path
         assert reason in told[path][1], path
-    assert {row["path"].split("/")[0]: row["source"] for row in rows} == {
-        "brokers": "log_directories",
-        "producers": "producer_metrics",
-    }
+    sources = {row["path"].split("/")[0]: row["source"] for row in rows}
+    assert sources == {"brokers": "log_directories", "producers": "producer_metrics"}
     kept = {row["reason"].split()[0]: len(bytes.fromhex(row["first_bytes_hex"])) for row in rows}
     assert kept == {"torn:": 61, "checksum": 61, "a": 0, "CRLF": 0, "cannot": 0}  # headers, and nothing of texts
 
 
 def test_everything_else_is_ingested(damaged, ingested, capture):
     damage, warehouse = damaged
-    lost = Counter()
-    for (topic, partition), batches in damage.lost.items():
+    names, clean, spoilt = ("record_count", "size_bytes", "batch_count"), Counter(), Counter()
+    for counts, place in ((clean, ingested.warehouse), (spoilt, warehouse)):
+        for row in stored(place, "silver.partition_traffic"):
+            if row["topic"] in TOPICS:
+                minute = capture.minute_of(milliseconds_of(row["window_start"]))
+                counts.update({(row["topic"], row["partition"], minute, name): row[name] for name in names})
+    for key, batches in damage.lost.items():
         for size, _, max_timestamp_ms, count in batches:
             minute = capture.minute_of(max_timestamp_ms)
-            lost[topic, partition, minute, "record_count"] += count
-            lost[topic, partition, minute, "size_bytes"] += size
-            lost[topic, partition, minute, "batch_count"] += 1
-    clean, spoilt = (
-        Counter(
-            {
-                (row["topic"], row["partition"], capture.minute_of(milliseconds_of(row["window_start"])), name): row[
-                    name
-                ]
-                for row in stored(place, "silver.partition_traffic")
-                if row["topic"] in TOPICS
-                for name in ("record_count", "size_bytes", "batch_count")
-            }
-        )
-        for place in (ingested.warehouse, warehouse)
-    )
-    clean.subtract(lost)
+            clean.subtract({(*key, minute, name): n for name, n in zip(names, (count, size, 1), strict=True)})
     assert +spoilt == +clean
 
 
@@ -137,9 +124,7 @@ def test_the_problems_are_counted_per_source_and_per_file(damaged):
         ("log_directories", len(damage.expected) - 1),
         ("producer_metrics", 1),
     }
-    counts = {
-        row["path"].split("/")[-2]: row["problem_count"]
-        for row in stored(warehouse, "bronze.log_segments", "path", "problem_count")
-    }
+    segments = stored(warehouse, "bronze.log_segments", "path", "problem_count")
+    counts = {row["path"].split("/")[-2]: row["problem_count"] for row in segments}
     assert {name for name, count in counts.items() if count} == {"clicks-1", "codec-gzip-2"}
     assert "devices-3" not in counts  # a pointer is not a segment

@@ -35,23 +35,19 @@ def with_source(config, name, source):
     return load_config(file)
 
 
+def collect_all(part, config, landing, **sizes):
+    """What each host's collector writes."""
+    rate_limit = RateLimit(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None)
+    of = {"config": config, "cluster": CLUSTER, "keep_ms": DAY_MS, "as_of_ms": part.recorded_until_ms, **sizes}
+    for host in HOSTS:
+        request = CollectRequest(paths=[part.folder / "brokers" / host], host=host, run_id=host, **of)
+        assert collect(request, StoredFolder(str(landing)), rate_limit).read_bytes
+
+
 def test_collected_hosts_give_the_tables_of_their_disks(spark, part, tmp_path):
     config = part.write_config(tmp_path, topics=TOPICS)
     brokers, landing = part.folder / "brokers", tmp_path / "landing"
-    rate_limit = RateLimit(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None)
-    for host in HOSTS:
-        request = CollectRequest(
-            paths=[brokers / host],
-            config=config,
-            cluster=CLUSTER,
-            host=host,
-            keep_ms=DAY_MS,
-            as_of_ms=part.recorded_until_ms,
-            run_id=host,
-            unit_bytes=UNIT_BYTES,
-            commit_bytes=8 * UNIT_BYTES,
-        )
-        assert collect(request, StoredFolder(str(landing)), rate_limit).read_bytes
+    collect_all(part, config, landing, unit_bytes=UNIT_BYTES, commit_bytes=8 * UNIT_BYTES)
     disks = {"kind": "log_directories", "paths": [str(brokers / host) for host in HOSTS]}
     found = {}
     for name, source in (("disks", disks), ("collected", {"kind": "collected", "path": str(landing)})):
@@ -77,18 +73,7 @@ def collect_ledger(capture, tmp_path):
     part = capture.part(tmp_path / "capture", topics=("ledger",))
     landing = tmp_path / "landing"
     config = part.write_config(tmp_path, sources=("collected",), landing=str(landing))
-    rate_limit = RateLimit(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None)
-    for host in HOSTS:
-        request = CollectRequest(
-            paths=[part.folder / "brokers" / host],
-            config=config,
-            cluster=CLUSTER,
-            host=host,
-            keep_ms=DAY_MS,
-            as_of_ms=part.recorded_until_ms,
-            run_id=host,
-        )
-        collect(request, StoredFolder(str(landing)), rate_limit)
+    collect_all(part, config, landing)
     return part, landing, config
 
 
@@ -112,11 +97,8 @@ def test_a_host_that_says_it_read_all_partitions_takes_nothing_from_others(captu
     status = stored(run.warehouse, "bronze.window_status", "expected_count", "arrived_count", "missing")
     assert {(row["expected_count"], row["arrived_count"]) for row in status} == {(4, 3)}
     assert all("2 says it read ledger-2 up to offset 4611686018427387904" in row["missing"] for row in status)
-    reasons = [
-        row["reason"]
-        for row in stored(run.warehouse, "bronze.quarantine", "path", "reason")
-        if row["path"] == "landing/2"
-    ]
+    quarantine = stored(run.warehouse, "bronze.quarantine", "path", "reason")
+    reasons = [row["reason"] for row in quarantine if row["path"] == "landing/2"]
     assert reasons == ["partitions that the metadata does not place on this host, left out: ledger-0, ledger-1"]
 
 

@@ -124,9 +124,8 @@ def test_rows_outside_the_windows_are_refused_and_nothing_is_written(spark, ware
 
 def test_rows_that_do_not_fit_are_refused_naming_every_column():
     starts = pa.array([], pa.timestamp("us", "UTC"))
-    wrong = pa.table(
-        {"window_start": starts, "broker_id": pa.array([], pa.string()), "extra": pa.array([], pa.int64())}
-    )
+    others = {"broker_id": pa.array([], pa.string()), "extra": pa.array([], pa.int64())}
+    wrong = pa.table({"window_start": starts, **others})
     with pytest.raises(TableMismatchError) as refused:
         fit_rows(wrong, LOADS, cluster="c", run_id="a")
     for part in ("unknown column extra", "broker_id is string, declared as int64", "size_bytes is missing"):
@@ -167,11 +166,9 @@ def test_copies_answer_as_their_tables(spark, tmp_path):
     columns = tuple(Column(name=f"c{number}", type=kind, doc="") for number, kind in enumerate(known))
     table = Table(name="silver.kinds", grain="", key=("c3",), columns=columns, partitioned_by=("c3",))
     ensure_tables(tmp_path, [table])
-    rows = pa.table(
-        [pa.array(values, field.type) for values, field in zip(known.values(), arrow_schema(table), strict=True)],
-        schema=arrow_schema(table),
-    )
-    write_deltalake(tmp_path / "silver/kinds", rows, mode="append")
+    schema = arrow_schema(table)
+    arrays = [pa.array(values, field.type) for values, field in zip(known.values(), schema, strict=True)]
+    write_deltalake(tmp_path / "silver/kinds", pa.table(arrays, schema=schema), mode="append")
     (tmp_path / "copies").mkdir()
 
     def ask():
@@ -204,13 +201,8 @@ def test_rows_whose_key_is_stored_are_not_added_again(classic, tmp_path, is_clas
         versions.append(insert((0, 3, 31), run_id="c"))
         assert compare_added(tmp_path, DATED, ("c", "c"), windows(0, 1), versions[-1]) is None
         versions.append(insert((0, 4, 40), run_id="a"))  # a run's second try finds one more
-    found = load_rows(tmp_path, DATED).to_pylist()
-    assert sorted((row["broker_id"], row["size_bytes"], row["run_id"]) for row in found) == [
-        (1, 10, "a"),
-        (2, 20, "a"),
-        (3, 30, "b"),
-        (4, 40, "a"),
-    ]
+    found = sorted((r["broker_id"], r["size_bytes"], r["run_id"]) for r in load_rows(tmp_path, DATED).to_pylist())
+    assert found == [(1, 10, "a"), (2, 20, "a"), (3, 30, "b"), (4, 40, "a")]
     assert versions == [1, 2, 2, 3]
     for run_id, since, count in (("a", 3, 3), ("b", 2, 1)):
         _, row_count, digest, *noted = compare_added(tmp_path, DATED, ("c", run_id), windows(0, 1), since)
@@ -221,9 +213,8 @@ def test_who_adds_rows_to_a_version_that_is_gone_writes_nothing(tmp_path):
     """Two runs that do not know of each other's keys: the second looks again."""
     ensure_tables(tmp_path, [DATED])
     with on_sail() as session:
-        first, second = (
-            session.createDataFrame(rows_of((0, broker, 1)).select(DATED.column_names)) for broker in (1, 2)
-        )
+        rows = (rows_of((0, broker, 1)).select(DATED.column_names) for broker in (1, 2))
+        first, second = map(session.createDataFrame, rows)
         assert append_files(first, tmp_path, DATED, 0, ("c", "a"))
         assert not append_files(second, tmp_path, DATED, 0, ("c", "a"))
         assert append_files(second, tmp_path, DATED, 1, ("c", "a"))

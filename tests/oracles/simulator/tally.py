@@ -14,7 +14,7 @@ from pipeline.simulator.engine.result import (
     SimulationResult,
 )
 from pipeline.simulator.scenario.scenario import Scenario
-from tests.oracles.simulator.batch import Batch, Record
+from tests.oracles.simulator.batch import Batch
 from tests.oracles.simulator.connection import Request
 from tests.oracles.simulator.latencies import bucket_of
 
@@ -153,37 +153,12 @@ class Tally:
         if self._batch_rows is None or self._record_rows is None:
             return
         partition = batch.queue_number - producer * self._partition_count
-        self._batch_rows.append(
-            (
-                producer,
-                partition,
-                batch.number,
-                batch.created_ns,
-                batch.drained_ns[1],
-                now_ns,
-                len(batch.records),
-                batch.size_bytes or batch.plain_bytes,
-                batch.send_count,
-                is_failed,
-            )
-        )
-        for record, _ in batch.records:
-            self._record_rows.append(self._describe(producer, partition, batch, record, now_ns, is_failed=is_failed))
-
-    @staticmethod
-    def _describe(
-        producer: int, partition: int, batch: Batch, record: Record, now_ns: int, *, is_failed: bool
-    ) -> tuple[int | bool, ...]:
-        return (
-            producer,
-            record.thread,
-            partition,
-            batch.number,
-            record.sent_at_ns,
-            now_ns,
-            record.body_bytes,
-            is_failed,
-        )
+        times = (batch.created_ns, batch.drained_ns[1], now_ns)
+        sizes = (len(batch.records), batch.size_bytes or batch.plain_bytes, batch.send_count)
+        self._batch_rows.append((producer, partition, batch.number, *times, *sizes, is_failed))
+        for one, _ in batch.records:
+            place = (producer, one.thread, partition, batch.number)
+            self._record_rows.append((*place, one.sent_at_ns, now_ns, one.body_bytes, is_failed))
 
     def freeze(self, end_ns: int) -> SimulationResult:
         """What was counted, as a result."""
