@@ -87,8 +87,11 @@ class ClusterReading:
     gaps: Mapping[TopicPartition, TimeWindow] = field(default_factory=dict)
     # of logs with files that cannot be read whole, when the records were sent that these do not give
     damaged: Mapping[TopicPartition, TimeWindow] = field(default_factory=dict)
+    # of logs that end before what is known of them elsewhere, when the records were sent that they lack
+    old_copies: Mapping[TopicPartition, TimeWindow] = field(default_factory=dict)
     live_partitions: Set[TopicPartition] = frozenset()  # that have a log on some disk
     metadata_ends_ms: Mapping[int, int] = field(default_factory=dict)  # newest time in each broker's metadata log
+    disk_ends_ms: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # when brokers' disks were written last
     unfound: tuple[str, ...] = ()  # log directories of the configuration that hold no log, or cannot be read
     # volumes of log directories by broker and path, where the brokers report them
     spaces: Mapping[int, Mapping[str, DirectorySpace]] = field(default_factory=dict)

@@ -5,6 +5,7 @@ Order of sources: the KRaft metadata log in a log directory; the text of `kafka-
 """
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,8 @@ from pipeline.model.cluster import (
 )
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory, SegmentFile
+from pipeline.model.window import NS_PER_MS
+from pipeline.sources.files.log_directories import CHECKPOINTS
 from pipeline.sources.files.metadata_log import read_metadata_log
 
 
@@ -123,21 +126,32 @@ def read_metadata_ends(tree: LogTree) -> dict[int, int]:
     for directory, log in tree.iter_partitions(kind=DirectoryKind.LIVE):
         if log.is_cluster_metadata and log.segments and directory.broker_id is not None:
             with contextlib.suppress(InputError, OSError):  # whoever reads the log says so
-                tail = _scan_tail(log.segments[-1])
+                tail = scan_tail(log.segments[-1])
                 stamps_ms = tail.max_timestamp_ms[tail.usable]
                 ends_ms[directory.broker_id] = int(stamps_ms.max(initial=ends_ms.get(directory.broker_id, -1)))
     return {broker_id: at_ms for broker_id, at_ms in ends_ms.items() if at_ms >= 0}
 
 
+def read_disk_ends(tree: LogTree) -> dict[int, dict[str, int]]:
+    """When each broker's disks were written last, by path: a broker writes their high watermarks anew every five seconds."""
+    ends_ms: dict[int, dict[str, int]] = defaultdict(dict)
+    for directory in tree.directories:
+        if directory.broker_id is not None and directory.high_watermarks:
+            with contextlib.suppress(OSError):
+                stat = Path(directory.path, CHECKPOINTS["high_watermarks"]).stat()
+                ends_ms[directory.broker_id][directory.path] = stat.st_mtime_ns // NS_PER_MS
+    return ends_ms
+
+
 def read_log_end_offset(segment: SegmentFile) -> int | None:
     """The offset after the last batch of a segment: its base offset where it is empty, None where that is unknown too."""
-    scan = _scan_tail(segment)
+    scan = scan_tail(segment)
     if len(scan):
         return int(scan.last_offset[-1]) + 1
     return segment.base_offset
 
 
-def _scan_tail(segment: SegmentFile) -> HeaderScan:
+def scan_tail(segment: SegmentFile) -> HeaderScan:
     """The batches from the last index entry on that points into the file; all where there is none."""
     start = 0
     if segment.index_path is not None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.codec.log.segment import scan_headers
-from pipeline.model.cluster import NO_LEADER, ClusterState, Timeline
+from pipeline.errors import InputError
+from pipeline.model.cluster import NO_LEADER, ClusterState, ReplicaState, Timeline
 from pipeline.model.log import Problem, TopicPartition, fits_topics
-from pipeline.model.log_tree import DirectoryKind, LogTree
+from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.window import LATEST_MS, NS_PER_MS, TimeWindow
+from pipeline.sources.files.cluster_state import read_log_end_offset, scan_tail
 from pipeline.sources.files.log_directories import COPY
+from pipeline.sources.files.log_lookup import look_up_offset
 from pipeline.sources.files.segment_plan import choose_replicas
 from pipeline.sources.questions import SourceAvailability, name_some
 from pipeline.sources.records.event_time import NEIGHBOURS
@@ -37,11 +41,14 @@ def find_cut_logs(
     """
     gaps = {}
     for _, partition in choose_replicas(tree, leaders, topics):
-        segment = next((one for one in partition.segments if one.size_bytes), None)
-        if segment is None or segment.dumped_in is not None or not partition.segments[0].base_offset:
+        if not partition.segments or not partition.segments[0].base_offset:
             continue
         begun_ms = find_begin_ms(partition.segments[0].path, as_of_ms)
         if begun_ms <= start_ms:
+            continue
+        segment = next((one for one in partition.segments if one.size_bytes), None)
+        if segment is None:  # retention left nothing
+            gaps[partition.topic_partition] = TimeWindow(0, begun_ms)
             continue
         try:
             end = min(_FIRST_BYTES, Path(segment.path).stat().st_size)
@@ -51,6 +58,77 @@ def find_cut_logs(
         until_ms = find_sent_ms(first.max_timestamp_ms[first.usable], as_of_ms)
         gaps[partition.topic_partition] = TimeWindow(0, min(begun_ms, until_ms))
     return gaps
+
+
+def find_old_copies(
+    tree: LogTree,
+    replicas: Iterable[ReplicaState],
+    leaders: Mapping[TopicPartition, int],
+    topics: Collection[str],
+    *,
+    as_of_ms: int,
+) -> dict[TopicPartition, TimeWindow]:
+    """Of logs that end before what their disk's checkpoint or another replica has, the time that the rest may be of.
+
+    `replicas` were read before. One of an older leader epoch does not count: what only it holds was lost at an election.
+    """
+    ends = {(one.log_directory, one.topic_partition): _Reach.of(one) for one in replicas if not one.is_future}
+    copies: dict[TopicPartition, list[tuple[LogDirectory, PartitionDirectory]]] = defaultdict(list)
+    for directory, partition in tree.iter_partitions(kind=DirectoryKind.LIVE):
+        copies[partition.topic_partition].append((directory, partition))
+    old = {}
+    for directory, partition in choose_replicas(tree, leaders, topics):
+        key, nothing = partition.topic_partition, _Reach(0, 0)
+        others = [one for one in copies[key] if one[1] is not partition and _is_as_new(one[1], partition)]
+        furthest = max(others, key=lambda one: ends.get((one[0].path, key), nothing), default=None)
+        known = max(ends.get((one.path, key), nothing).committed for one in (directory, *(one for one, _ in others)))
+        held = nothing if furthest is None else ends.get((furthest[0].path, key), nothing)
+        if max(held.end, known) > ends.get((directory.path, key), nothing).end:
+            with contextlib.suppress(OSError, InputError, ValueError):  # it is read once more, and told then
+                # a leader's log that is written meanwhile is ahead of all others once more
+                end = read_log_end_offset(partition.segments[-1]) or 0 if partition.segments else 0
+                if furthest is not None and held.end > end:
+                    old[key] = TimeWindow(_find_time_of(*furthest, end, as_of_ms), LATEST_MS)
+                elif known > end:
+                    old[key] = TimeWindow(_find_last_ms(partition, as_of_ms), LATEST_MS)
+    return old
+
+
+class _Reach(NamedTuple):
+    """How far a replica goes."""
+
+    end: int
+    committed: int  # by the checkpoint of its disk
+
+    @classmethod
+    def of(cls, state: ReplicaState) -> Self:
+        return cls(state.log_end_offset or 0, state.high_watermark or 0)
+
+
+def _is_as_new(other: PartitionDirectory, partition: PartitionDirectory) -> bool:
+    """Whether another replica is of the same topic, and of the same leader epoch or a later one."""
+    epochs = [one.leader_epochs[-1].epoch if one.leader_epochs else -1 for one in (other, partition)]
+    return epochs[0] >= epochs[1] and (other.topic_id or "") in {"", partition.topic_id or other.topic_id}
+
+
+def _find_time_of(directory: LogDirectory, partition: PartitionDirectory, offset: int, as_of_ms: int) -> int:
+    """When the first of the records from an offset on were sent."""
+    way = look_up_offset(directory, partition, offset)
+    if way.segment is None or way.found is None or way.found.batch is None:
+        return 0
+    start = way.found.batch.position
+    end = min(start + _FIRST_BYTES, Path(way.segment.path).stat().st_size)
+    first = scan_headers(way.segment.path, start=start, end=end, check_crc=False, chunk_bytes=_FIRST_BYTES)
+    return int(first.max_timestamp_ms[first.usable].clip(0).min(initial=as_of_ms))
+
+
+def _find_last_ms(partition: PartitionDirectory, as_of_ms: int) -> int:
+    """When the last batches of a log were sent; 0 where it has none."""
+    last = next((one for one in reversed(partition.segments) if one.size_bytes), None)
+    if last is None:
+        return 0
+    tail = scan_tail(last)
+    return find_sent_ms(tail.max_timestamp_ms[tail.usable][-NEIGHBOURS:], as_of_ms)
 
 
 def find_begin_ms(segment_path: str, latest_ms: int) -> int:
@@ -130,7 +208,8 @@ def find_stale(reading: ClusterReading, window: TimeWindow) -> dict[int, int]:
     """Brokers in the cluster at a window's end whose disks were copied before it, and until when they reach.
 
     Each broker keeps the metadata log, which grows all the time: one that ends well before the window's end while
-    another broker's goes on is of an older copy. So are all where controllers write without a pause of that length.
+    another broker's goes on is of an older copy. So are all where controllers write without a pause of that length, and a
+    disk that its broker wrote to last well before it wrote to another, though it leads partitions there.
     """
     history, newest_ms = reading.history, max(reading.metadata_ends_ms.values(), default=0)
     end_ms = min(window.end_ms, reading.as_of_ms)
@@ -142,6 +221,14 @@ def find_stale(reading: ClusterReading, window: TimeWindow) -> dict[int, int]:
         broker = timeline.at(max(window.end_ms, history.known_since_ms or 0))
         if broker and not broker.is_fenced and at_ms < until_ms:
             stale[broker_id] = at_ms
+    leaders = history.state_at(max(window.end_ms, history.known_since_ms or 0)).leaders
+    for directory in reading.tree.directories:
+        own = (one.topic_partition for one in directory.partitions if one.kind is DirectoryKind.LIVE)
+        ends_ms = reading.disk_ends_ms.get(-1 if directory.broker_id is None else directory.broker_id, {})
+        at_ms = ends_ms.get(directory.path, LATEST_MS)
+        is_old = at_ms < min(window.end_ms, max(ends_ms.values(), default=0)) - _COPIED_MS
+        if directory.broker_id is not None and is_old and directory.broker_id in map(leaders.get, own):
+            stale[directory.broker_id] = min(at_ms, stale.get(directory.broker_id, at_ms))
     return stale
 
 
@@ -161,14 +248,16 @@ def weigh_disks(reading: ClusterReading, window: TimeWindow, arrived: Collection
         if end and last and last.topic_id == end.topic_id and fits_topics(key.topic, reading.topics):
             led_by = {(first or end).leader_id, end.leader_id} - {NO_LEADER}
             absent += [str(key)] if led_by - (active - found) else []
-    short, torn = (
+    short, torn, old = (
         [str(key) for key, gap in sorted(of.items()) if gap.start_ms < window.end_ms and window.start_ms < gap.end_ms]
-        for of in (reading.gaps, reading.damaged)
+        for of in (reading.gaps, reading.damaged, reading.old_copies)
     )
+    old = [one for one in old if one not in torn]
     gone = "records were gone before they were read, by retention or a purge (`topics` leaves topics out): of"
     disks = name_some("no disk with directory.id", list_unmounted(reading, window))
     kinds = disks, name_some("no log in", reading.unfound), name_some("no log of", absent), name_some(gone, short)
     unread = name_some("files are damaged or cannot be read (`bronze.quarantine`): of", torn)
-    missing = [one for one in (*kinds, unread) if one]
+    ahead = name_some("copies end before what their disk's checkpoint or another replica has: of", old)
+    missing = [one for one in (*kinds, unread, ahead) if one]
     away = [name_some("no disk of broker", [str(one) for one in sorted(active - found)])] if active - found else []
     return SourceAvailability(len(active | {*arrived}) + len(missing), len(arrived), "; ".join([*away, *missing]))

@@ -40,12 +40,19 @@ class LogDirectories(RecordSource):
         from pipeline.sources.files.cluster_rows import count_directories
         from pipeline.sources.files.cluster_state import (
             read_cluster_history,
+            read_disk_ends,
             read_metadata_ends,
             read_replica_states,
             with_ids_by_name,
         )
         from pipeline.sources.files.log_directories import discover_logs
-        from pipeline.sources.files.log_gaps import find_cut_logs, list_live, list_unfound, name_left_out
+        from pipeline.sources.files.log_gaps import (
+            find_cut_logs,
+            find_old_copies,
+            list_live,
+            list_unfound,
+            name_left_out,
+        )
 
         paths = [path for source in sources for path in source.paths]
         tree = discover_logs(paths)
@@ -63,9 +70,11 @@ class LogDirectories(RecordSource):
             replicas=(*replicas, *described.list_replicas(state.partitions, besides=replicas)),
             directory_counts=count_directories(tree, history.brokers),
             gaps=find_cut_logs(tree, state.leaders, question.topics, start_ms=start_ms, as_of_ms=as_of_ms),
+            old_copies=find_old_copies(tree, replicas, state.leaders, question.topics, as_of_ms=as_of_ms),
             live_partitions=live,
             unfound=list_unfound(paths, tree),
             metadata_ends_ms=read_metadata_ends(tree),
+            disk_ends_ms=read_disk_ends(tree),
             as_of_ms=as_of_ms,
             problems={cls.column: (*tree.problems, *history_problems, *unnamed, *replica_problems, *left_out)},
         )

@@ -10,9 +10,16 @@ from pipeline.model.cluster import NO_LEADER, Broker, ClusterHistory, PartitionS
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import LogDirectory, LogTree
 from pipeline.model.window import MINUTE_MS, TimeWindow
-from pipeline.sources.files.cluster_state import read_metadata_ends
+from pipeline.sources.files.cluster_state import read_metadata_ends, read_replica_states
 from pipeline.sources.files.log_directories import discover_logs
-from pipeline.sources.files.log_gaps import find_cut_logs, find_stale, list_live, name_left_out, weigh_disks
+from pipeline.sources.files.log_gaps import (
+    find_cut_logs,
+    find_old_copies,
+    find_stale,
+    list_live,
+    name_left_out,
+    weigh_disks,
+)
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.questions import ClusterQuestion
 from pipeline.sources.source import ClusterReading, Described
@@ -151,6 +158,121 @@ def test_what_is_before_the_first_batch_of_a_log_that_was_cut_is_a_gap(tmp_path)
     assert find_gaps(tree, as_of_ms=START_MS) == {A: TimeWindow(0, START_MS)}  # no stamp of the future counts
     (tmp_path / "d/a-0" / f"{50:020d}.log").unlink()
     assert find_gaps(tree) == {}  # retention took it just now: the scan tells
+
+
+def test_a_log_that_retention_emptied_wholly_is_missing_until_then(tmp_path):
+    """Nothing was left that said when: its load was missing silently."""
+    write_log(tmp_path / "d", "a-0", 50, START_MS)
+    write_log(tmp_path / "d", "b-0", 0, START_MS)
+    emptied, begun = tmp_path / "d/a-0" / f"{50:020d}.log", tmp_path / "d/a-0" / f"{50:020d}.snapshot"
+    emptied.write_bytes(b"")
+    (tmp_path / "d/b-0" / f"{0:020d}.log").write_bytes(b"")  # nothing was ever in it
+    tree = discover_logs([tmp_path / "d"])
+    assert find_gaps(tree) == {A: TimeWindow(0, START_MS + 9000)}
+    begun.touch()
+    os.utime(begun, (0, START_MS / 1000 + 5))
+    assert find_gaps(tree) == {A: TimeWindow(0, START_MS + 5000)}
+    assert find_gaps(tree, start_ms=START_MS + 5000) == {}
+
+
+def read_disks(root, *windows):
+    """What is missing of windows that begin and end so many ms after the first record."""
+    source = LogDirectories(kind="log_directories", paths=(root,))
+    spans = tuple(TimeWindow(START_MS + begin, START_MS + end) for begin, end in windows)
+    question = ClusterQuestion(name="c", topics=(), windows=spans, as_of_ms=START_MS + 90_000_000, earlier=())
+    reading = LogDirectories.read_cluster([source], question, Described())
+    return [source.availability(reading, window, None).missing for window in spans]
+
+
+def write_copies(root, *logs, name="a-0", high_watermark=None):
+    """Brokers' copies of a log: node, number of records at one a second, and the leader epochs that the copy knows."""
+    for node, count, epochs in logs:
+        disk = root / f"d{node}"
+        (disk / name).mkdir(parents=True)
+        (disk / "meta.properties").write_text(f"version=1\nnode.id={node}\ncluster.id=c\ndirectory.id=d{node}\n")
+        batches = [make_batch(make_records(1, base_offset=n, start_ms=START_MS + 1000 * n)) for n in range(count)]
+        (disk / name / f"{0:020d}.log").write_bytes(b"".join(batches))
+        lines = [f"{epoch} {start}" for epoch, start in epochs]
+        (disk / name / "leader-epoch-checkpoint").write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+        if high_watermark is not None:
+            topic, _, partition = name.rpartition("-")
+            (disk / "replication-offset-checkpoint").write_text(f"0\n1\n{topic} {partition} {high_watermark}\n")
+
+
+def lead(monkeypatch, leader_id, replicas=(1, 2)):
+    """Metadata that says who leads."""
+    state = PartitionState(
+        topic="a", topic_id=None, partition=0, leader_id=leader_id, leader_epoch=1, replicas=replicas, isr=None
+    )
+    brokers = {one: Timeline.always(Broker(broker_id=one)) for one in replicas}
+    history = ClusterHistory(state_source="s", partitions={A: Timeline.always(state)}, brokers=brokers)
+    monkeypatch.setattr("pipeline.sources.files.cluster_state.read_cluster_history", lambda *_: (history, ()))
+
+
+OLD = "copies end before what their disk's checkpoint or another replica has: of a-0"
+
+
+@pytest.mark.parametrize(
+    ("epochs", "is_told"),
+    [
+        (([(0, 0)], [(0, 0)]), True),
+        (([(0, 0)], [(0, 0), (1, 8)]), True),
+        (([(0, 0), (1, 6)], [(0, 0)]), False),  # it was elected at offset 6: what the other has beyond was lost then
+    ],
+)
+def test_a_leaders_copy_that_ends_before_another_replica_is_told(tmp_path, monkeypatch, epochs, is_told):
+    """One partition of a broker was copied an hour before the others, and its load was missing silently."""
+    write_copies(tmp_path, (1, 6, epochs[0]), (2, 12, epochs[1]))
+    lead(monkeypatch, 1)
+    said = OLD if is_told else ""
+    # the first record that is lacking is of second 6
+    assert read_disks(tmp_path, (0, 6000), (0, 6001), (11_000, 20_000), (50_000, 60_000)) == ["", said, said, said]
+
+
+def test_a_follower_may_be_behind(tmp_path, monkeypatch):
+    write_copies(tmp_path, (1, 6, [(0, 0)]), (2, 12, [(0, 0)]))
+    lead(monkeypatch, 2)
+    assert read_disks(tmp_path, (0, 60_000)) == [""]
+
+
+@pytest.mark.parametrize(("high_watermark", "said"), [(6, ""), (5, ""), (7, OLD)])
+def test_a_copy_that_ends_before_its_disks_checkpoint_is_told(tmp_path, high_watermark, said):
+    """It is the only replica."""
+    write_copies(tmp_path, (1, 6, [(0, 0)]), high_watermark=high_watermark)
+    # what is lacking was sent after the last records that are there
+    assert read_disks(tmp_path, (-9000, 0), (0, 60_000), (60_000, 70_000)) == ["", said, said]
+
+
+def test_a_log_that_is_written_while_it_is_read_is_no_old_copy(tmp_path, monkeypatch):
+    """The other replica's end was found later."""
+    write_copies(tmp_path, (1, 6, [(0, 0)]), (2, 12, [(0, 0)]))
+    tree = discover_logs([tmp_path])
+    replicas, _ = read_replica_states(tree)
+    found = [find_old_copies(tree, replicas, {A: 1}, (), as_of_ms=START_MS + 90_000)]
+    whole = (tmp_path / "d2/a-0" / f"{0:020d}.log").read_bytes()
+    (tmp_path / "d1/a-0" / f"{0:020d}.log").write_bytes(whole)
+    found.append(find_old_copies(tree, replicas, {A: 1}, (), as_of_ms=START_MS + 90_000))
+    assert [[*one] for one in found] == [[A], []]
+
+
+@pytest.mark.parametrize(
+    ("written_s", "said"),
+    [
+        ((-3600, 60), "copied before the window's end: the disks of broker 1 (until 2023-11-14T21:13:20Z)"),
+        ((-3600, -3600), ""),  # as archives without times give them, or nothing says that there was more
+        ((3600, 90_000), ""),  # copied one after the other, after the window
+    ],
+)
+def test_a_disk_that_was_copied_long_before_another_one_of_its_broker_is_told(tmp_path, monkeypatch, written_s, said):
+    write_copies(tmp_path, (1, 6, [(0, 0)]), high_watermark=6)
+    write_copies(tmp_path / "more", (1, 6, [(0, 0)]), name="b-0", high_watermark=6)
+    meta = tmp_path / "more/d1/meta.properties"
+    meta.write_text(meta.read_text().replace("directory.id=d1", "directory.id=x"))
+    for disk, at_s in zip(("d1", "more/d1"), written_s, strict=True):
+        os.utime(tmp_path / disk / "replication-offset-checkpoint", (0, START_MS / 1000 + at_s))
+    assert read_disks(tmp_path, (0, 60_000)) == [said]
+    lead(monkeypatch, 2)  # it leads nothing there: the disk may have failed
+    assert read_disks(tmp_path, (0, 60_000))[0] in {"", "no disk of broker 2"}
 
 
 def test_a_late_record_does_not_say_when_a_log_begins(tmp_path):
