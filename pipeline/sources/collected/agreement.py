@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, product
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from pipeline.model.cluster import Broker, ClusterHistory, Timeline
+from pipeline.model.cluster import Broker, ClusterHistory, StateSubject, Timeline, UnreadState
 from pipeline.model.window import DAY_MS, LATEST_MS, TimeWindow, format_instant
 from pipeline.sources.collected.host import Host
 
@@ -61,13 +61,12 @@ class _Told:
     @classmethod
     def of(cls, place: int, host: Host) -> _Told:
         state = host.manifest.state
-        unread = sorted(state.unread, key=lambda one: (one.at_ms or 0, one.reason))
         all_told: dict[object, Timeline[Any]] = {
             **{("broker", key): one for key, one in state.brokers.items()},
             **{("partition", *key): one for key, one in state.history.partitions.items()},
             **{("topic", topic): one for topic, one in state.topic_configs.items()},
             ("default",): state.default_configs,
-            ("unread",): Timeline(tuple(one.at_ms or 0 for one in unread), tuple(unread)),
+            ("unread",): _list_unread(state.unread),
         }
         timelines = {key: Timeline(one.moments_ms, tuple(map(_facts, one.values))) for key, one in all_told.items()}
         moments = [moment for timeline in timelines.values() for moment in _iter_changes(timeline)]
@@ -243,6 +242,17 @@ def _facts(value: object) -> object:
         ids, cordoned = (tuple(sorted(of)) for of in (value.directory_ids, value.cordoned_directory_ids))
         return replace(value, endpoints=endpoints, directory_ids=ids, cordoned_directory_ids=cordoned)
     return value
+
+
+def _list_unread(unread: Iterable[UnreadState]) -> Timeline[Any]:
+    """Since when what is not known; each host names its own file."""
+    known_no_more: dict[int, frozenset[StateSubject]] = {}
+    so_far: frozenset[StateSubject] = frozenset()
+    for one in sorted(unread, key=lambda one: one.at_ms or 0):
+        if not one.subjects <= so_far:
+            so_far |= one.subjects
+            known_no_more[one.at_ms or 0] = so_far
+    return Timeline(tuple(known_no_more), tuple(known_no_more.values()))
 
 
 def _iter_changes(timeline: Timeline[Any]) -> Iterator[int]:

@@ -41,6 +41,8 @@ def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | N
         if snapshot is not None:
             for entry in _read_entries(snapshot, problems, unread):
                 yield entry if known_since_ms is None else entry._replace(timestamp_ms=known_since_ms)
+            if known_since_ms is not None:  # its batches bear the time at which it was written
+                unread[:] = [one if one.at_ms is None else one._replace(at_ms=known_since_ms) for one in unread]
             from_offset = int(snapshot.name.partition("-")[0])
         for segment in directory.segments:
             yield from (e for e in _read_entries(Path(segment.path), problems, unread) if e.offset >= from_offset)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.model.cluster import CLUSTER_METADATA, Broker, Timeline
+from pipeline.model.cluster import CLUSTER_METADATA, Broker, StateSubject, Timeline, UnreadState
 from pipeline.model.log_tree import LogDirectory, LogTree
 from pipeline.model.window import TimeWindow
 from pipeline.sources.collected.agreement import agree_on_history
@@ -204,6 +204,34 @@ def test_a_snapshots_order_of_log_directories_is_no_difference():
         host.state.brokers[1] = Timeline((0,), (Broker(broker_id=1, directory_ids=tuple(ids)),))
     found = agree(*hosts)
     assert (found.refused, found.doubts) == ({}, ())
+
+
+def lacking(manifest, *told):
+    """The manifest of a host that could not read something of its log: minutes, and what it says of each."""
+    unread = tuple(UnreadState(minute * MINUTE_MS, frozenset({of}), reason) for minute, of, reason in told)
+    return manifest.model_copy(update={"state": manifest.state.model_copy(update={"unread": unread})})
+
+
+BROKERS, CONFIGS = StateSubject.BROKERS, StateSubject.CONFIGS
+
+
+def test_hosts_that_cannot_read_one_record_name_it_each_in_its_way():
+    """As of a newer Kafka: each names its own file, and one whose log begins later its snapshot. All were left out."""
+    said = [
+        ((100, BROKERS, "at 5 of 0.log"), (100, CONFIGS, "at 9 of 0.log"), (300, BROKERS, "at 8 of 0.log")),
+        ((100, CONFIGS, "at 1 of 7.log"), (100, BROKERS, "at 2 of 7.log")),
+        ((200, BROKERS, "at 3 of 9.checkpoint"), (200, CONFIGS, "at 4 of 9.checkpoint")),
+    ]
+    hosts = [lacking(tell(*MOVED, since=since), *told) for since, told in zip((10, 20, 200), said, strict=True)]
+    found = agree(*hosts)
+    assert (found.refused, found.doubts) == ({}, ())
+    assert [one.reason for one in found.history.unread] == [one[2] for one in said[1]]
+
+
+def test_what_one_host_alone_cannot_read_does_not_count():
+    for forged in (lacking(tell(*MOVED), (750, BROKERS, "x")), lacking(tell(*MOVED), (0, BROKERS, "x"))):
+        found = agree(tell(*MOVED), forged, tell(*MOVED))
+        assert ([*found.refused], found.history.unread) == ([1], ())
 
 
 def test_where_controllers_write_only_changes_the_end_of_a_log_proves_nothing():

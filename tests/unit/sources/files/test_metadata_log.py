@@ -133,6 +133,22 @@ def test_a_log_whose_beginning_is_gone_is_known_at_no_time(tmp_path):
     assert "no snapshot reaches it" in reason
 
 
+def test_what_cannot_be_read_of_a_snapshot_is_unknown_since_the_time_that_it_is_of(tmp_path):
+    """Its batches bear the later time at which it was written: until then a host's log contradicted those of all others."""
+    folder = write_log(tmp_path, (LATE_MS, TOPIC))
+    (log,) = folder.glob("*/*.log")
+    log.rename(log.with_name(f"{7:020d}.log"))
+    header = Record(
+        offset=0, timestamp_ms=90, key=b"\0\0\0\3\0\0", value=b"\0\0" + struct.pack(">q", 5) + b"\0", headers=()
+    )
+    values = (REGISTER, bytes([1, 0, 9]), bytes([1, 0, 9]))
+    told = [Record(offset=n, timestamp_ms=90, key=None, value=one, headers=()) for n, one in enumerate(values, start=1)]
+    batches = make_batch([header], attributes=0x20), *(make_batch([one]) for one in told)
+    log.with_name(f"{7:020d}-{1:010d}.checkpoint").write_bytes(b"".join(batches))
+    history, _ = read_cluster_history(discover_logs([folder]))
+    assert (history.known_since_ms, [one.at_ms for one in history.unread]) == (5, [5, 5])
+
+
 @pytest.mark.parametrize("depth", ["", "broker-1", "disks/broker-1"])
 def test_doctor_names_what_it_cannot_read(tmp_path, depth):
     write_log(tmp_path / depth, (5, REGISTER), (LATE_MS, bytes([1, 0, 9])), (LATE_MS, bytes([1, 0, 9])))
