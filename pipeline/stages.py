@@ -51,14 +51,27 @@ class Parts:
     schema: pa.Schema
     paths: tuple[str, ...]
     row_count: int
+    left_out: frozenset[tuple[str, str, int]] = frozenset()  # partitions, by topic, its id and number
 
     def frame(self) -> DataFrame:
+        """All rows but those of partitions that are left out."""
+        if not self.left_out:
+            return self._all()
+        name = F.concat_ws("/", "topic", "topic_id", F.col("partition").cast("string"))
+        is_kept = ~name.isin(["/".join(map(str, key)) for key in sorted(self.left_out)])
+        return self._all().where(F.coalesce(is_kept, F.lit(True)))  # noqa: FBT003 - a value
+
+    def _all(self) -> DataFrame:
         declared = format_sql_schema(self.schema)
         if not self.paths:
             return self.spark.createDataFrame(self.schema.empty_table(), declared)
         if not reads_files_in_tasks(self.spark, self.folder):
             return self.spark.read.schema(declared).parquet(*self.paths)
         return map_tasks(self.spark, self.paths, partial(_give_part, self.folder, self.schema), self.schema)
+
+    def without(self, partitions: frozenset[tuple[str, str, int]]) -> Parts:
+        """The same without the rows of some partitions: few."""
+        return replace(self, left_out=partitions)
 
     def load(self) -> pa.Table:
         """All rows on the driver: of a small kind."""

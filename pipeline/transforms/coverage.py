@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from pipeline.model.window import TimeWindow
@@ -29,22 +29,39 @@ def sum_windows(summaries: DataFrame, span: TimeWindow) -> DataFrame:
     return summaries.where("row_kind IN ('problem', 'shortfall')").unionByName(sums, allowMissingColumns=True)
 
 
-def find_disputed(summaries: DataFrame, span: TimeWindow) -> DataFrame:
+def find_disputed(summaries: DataFrame, span: TimeWindow, compared: Collection[str] = ()) -> DataFrame:
     """Rows of partitions and windows of which parts hold other batches than their collector counted; a thousand at most.
 
-    `summaries`: rows of `SUMMARY_SCHEMA`; of kind `window` as counted, of kind `held` as parts hold them.
+    Without a window those of partitions whose batches share offsets. `summaries`: rows of `SUMMARY_SCHEMA`; of kind `window`
+    as counted, others as parts hold them; `compared`: kinds of those about keys and arrivals.
     """
-    kinds = [(kind, F.col("row_kind") == kind) for kind in ("window", "held")]
+    kinds = ("window", "held", *compared)
+    of = {kind: F.col("row_kind") == kind for kind in kinds}
     sums = (
-        summaries.where(F.col("row_kind").isin("window", "held") & _is_within(span))
+        summaries.where(F.col("row_kind").isin(*kinds) & _is_within(span))
         .groupBy(*_SUBJECT)
         .agg(
-            *(F.sum(F.when(of, F.col("batch_count")).otherwise(0)).alias(f"{kind}_count") for kind, of in kinds),
-            *(F.max(F.when(of, F.col("last_offset")).otherwise(-1)).alias(f"{kind}_last") for kind, of in kinds),
+            *(F.sum(F.when(of[kind], F.col("batch_count")).otherwise(0)).alias(f"{kind}_count") for kind in kinds[:2]),
+            *(F.max(F.when(of[kind], F.col("last_offset")).otherwise(-1)).alias(f"{kind}_last") for kind in kinds[:2]),
+            *(F.sum(F.when(of[kind], F.col("record_count")).otherwise(0)).alias(f"{kind}_records") for kind in kinds),
         )
     )
-    disputed = sums.where("window_count != held_count OR window_last != held_last")
+    unlike = [f"{kind}_records != held_records" for kind in kinds if kind != "held"]
+    disputed = sums.where(" OR ".join(["window_count != held_count", "window_last != held_last", *unlike]))
+    disputed = disputed.unionByName(_find_shared(summaries), allowMissingColumns=True)
     return disputed.orderBy(*_SUBJECT).limit(_MOST_DISPUTED)  # the driver holds them
+
+
+def _find_shared(summaries: DataFrame) -> DataFrame:
+    """Partitions of which two batches share an offset, of one part or of two."""
+    spans = summaries.where("row_kind = 'span'").select(*_SUBJECT, "first_offset", "last_offset", "batch_count")
+    before = (
+        Window.partitionBy(*_SUBJECT[1:])
+        .orderBy("first_offset", "last_offset")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    told = spans.withColumn("reached", F.max("last_offset").over(before))
+    return told.where("batch_count > 0 OR reached >= first_offset").select(*_SUBJECT).distinct()
 
 
 def find_covered_less(summaries: DataFrame, traffic: DataFrame, windows: Collection[TimeWindow]) -> DataFrame:

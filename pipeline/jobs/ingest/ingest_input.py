@@ -12,7 +12,8 @@ from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.window import TimeWindow, spanning
 from pipeline.runs import RunContext
 from pipeline.sources.collected.manifest import CollectedAs
-from pipeline.sources.collected.reading import plan_collected_tasks
+from pipeline.sources.collected.reading import HELD_ARRIVALS, HELD_KEYS, plan_collected_tasks
+from pipeline.sources.files.cluster_rows import compacted_topics
 from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.files.segment_plan import SegmentRead, choose_replicas, plan_reads
 from pipeline.sources.live.offsets import list_shortfalls, offset_summary_rows
@@ -110,8 +111,13 @@ def _sum_up(
     summaries = parts[Kind.SUMMARIES].frame()
     found = sum_windows(summaries, run.span).toArrow().to_pylist()
     if reading.collected is not None:
-        disputed = find_disputed(summaries, run.span).toArrow().to_pylist()
-        reading = replace(reading, collected=reading.collected.doubting(found, disputed))
+        compared = [HELD_KEYS] * counts_keys(run, reading) + [HELD_ARRIVALS] * reads_arrivals(run, reading)
+        disputed = find_disputed(summaries, run.span, compared).toArrow().to_pylist()
+        named = (*reading.problems[reading.record_source], *reading.collected.name_disputing(disputed))
+        collected = reading.collected.doubting(found, disputed)
+        reading = replace(reading, collected=collected, problems={**reading.problems, reading.record_source: named})
+        left_out = frozenset((row["topic"], row["topic_id"], row["partition"]) for row in disputed)
+        parts |= {kind: of_kind.without(left_out) for kind, of_kind in parts.items() if kind is not Kind.SAMPLES}
     if reading.live is None:
         reading = replace(reading, damaged=find_damaged(found))
     else:
@@ -137,7 +143,7 @@ def _choose_settings(run: RunContext, reading: ClusterReading, reads: tuple[Segm
     keys, live = run.config.keys, reading.live
     has_keys, has_arrivals = counts_keys(run, reading), reads_arrivals(run, reading)
     logs = reads if live is None else live.reads
-    known = reading.history.state_at(run.as_of_ms).partitions
+    state = reading.history.state_at(run.as_of_ms)
     return ScanSettings(
         as_of_ms=run.as_of_ms,
         span=run.span,
@@ -146,8 +152,9 @@ def _choose_settings(run: RunContext, reading: ClusterReading, reads: tuple[Segm
         secret=take_secret(keys) if has_keys or has_arrivals else None,
         clear_topics=frozenset(keys.clear_topics.get(run.cluster_name, ())),
         max_distinct_keys=keys.max_distinct_keys if has_keys else 0,
-        questions=choose_questions(run, logs, known) if has_keys else (),
+        questions=choose_questions(run, logs, state.partitions) if has_keys else (),
         reads_arrivals=has_arrivals,
+        compacted_topics=compacted_topics(state, reading.tree),
     )
 
 

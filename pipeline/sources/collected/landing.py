@@ -19,6 +19,7 @@ from pipeline.sources.collected.host import MOST_PROBLEMS, MOST_TEXT, Host
 from pipeline.sources.questions import name_some
 
 _OTHERS_DIRECTORIES = "log directories that are not this broker's by the metadata, left out:"
+_CONTRADICTING = "parts that contradict each other, left out:"
 _OTHERS_PARTITIONS = "partitions that the metadata does not place on this host, left out:"
 
 
@@ -150,11 +151,24 @@ class Landing:
         `found`: rows of `SUMMARY_SCHEMA`, those of kind `shortfall` among them; `disputed`: see `transforms.coverage`.
         """
         lost = dict.fromkeys(str(row["reason"]) for row in found if row["row_kind"] == "shortfall")
-        said = (
-            "{topic}-{partition}: {window_count} batches up to offset {window_last} were collected, "
-            "its parts hold {held_count} up to {held_last}"
-        )
-        return replace(self, doubts=(*self.doubts, *lost, *sorted(said.format(**row) for row in disputed)))
+        return replace(self, doubts=(*self.doubts, *lost, *sorted(map(_describe_dispute, disputed))))
+
+    def name_disputing(self, disputed: Iterable[Mapping[str, Any]]) -> Iterator[Problem]:
+        """Says which hosts' parts contradict themselves: of such partitions nothing counts."""
+        keys = {(row["topic"], row["topic_id"], row["partition"]) for row in disputed}
+        for host, copies in zip(self.hosts, self.copies.of, strict=True):
+            if names := sorted(f"{topic}-{partition}" for topic, _, partition in keys & copies.keys()):
+                yield Problem(path=host.folder.location, reason=name_some(_CONTRADICTING, names))
+
+
+def _describe_dispute(row: Mapping[str, Any]) -> str:
+    name = "{topic}-{partition}".format(**row)
+    if row["window_start_ms"] is None:
+        return f"{name}: two of its batches in the parts share an offset"
+    said = "{window_count} batches up to offset {window_last} were collected, its parts hold {held_count} up to {held_last}"
+    unlike = "{window_records} records were collected, and its parts hold batches, keys or arrivals of more or fewer"
+    is_other = (row["window_count"], row["window_last"]) != (row["held_count"], row["held_last"])
+    return f"{name}: {(said if is_other else unlike).format(**row)}"
 
 
 def settle(

@@ -23,16 +23,20 @@ from pipeline.sources.collected.host import (
 from pipeline.sources.collected.landing import Landing
 from pipeline.sources.collected.manifest import CollectedAs, Part
 from pipeline.sources.collected.stored_folder import StoredFolder
+from pipeline.sources.questions import name_some
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import Kind, Piece, ReadTask
 from pipeline.sources.records.scan_settings import ScanSettings
-from pipeline.sources.records.segment_scan import LogName
+from pipeline.sources.records.segment_scan import MISSING, LogName
 from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
 
 NEEDS_KEYS = "collected keys are pseudonyms: keys.strategies and keys.mode counts_only need the keys themselves"
 TASK_BYTES = 16 << 20  # of parts, which hold some hundred times as much log
-HELD = "held"
-"""Row of the summaries that a task counts from the batches it reads: what a part says of itself is compared with it."""
+HELD, HELD_KEYS, HELD_ARRIVALS, SPAN = "held", "held_keys", "held_arrivals", "span"
+"""Rows of the summaries that a task counts from what it reads: what parts say of themselves is compared with them."""
+_LOG, _WINDOW = ["topic", "topic_id", "partition"], "window_start_ms"
+_KEYLESS = pa.array(["no_key", "other_keys", "unreadable"])
+_UNFILLED = "its records do not fill its offsets, though the topic is not compacted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +56,53 @@ class CollectedTask:
             try:
                 rows = read_part(self.folder, part, self.settings.window_ms, self._filter(kind))
                 rows = rows.filter(self._is_wanted(rows))
-                rows = _cut_problems(rows, f"{self.folder.location}/{part.path}") if kind is Kind.SUMMARIES else rows
-                yield Piece(kind, self._with_leaders(rows) if kind is Kind.BATCHES else rows)
+                path = f"{self.folder.location}/{part.path}"
+                rows = _cut_problems(rows, path) if kind is Kind.SUMMARIES else rows
+                yield Piece(kind, self._without_holes(self._with_leaders(rows)) if kind is Kind.BATCHES else rows)
             except InputError as error:
                 yield Piece(Kind.SUMMARIES, _lost_rows(error))
                 continue
-            if kind is Kind.BATCHES:
-                yield Piece(Kind.SUMMARIES, _count_held(rows))
+            yield from (Piece(Kind.SUMMARIES, found) for found in self._compare(kind, rows, path))
+
+    def _compare(self, kind: Kind, rows: pa.Table, path: str) -> Iterator[pa.Table]:
+        """Rows that say what a part holds, beside which others' are compared, and what it lacks by its own offsets."""
+        if kind is Kind.BATCHES:
+            yield _count_held(rows)
+            yield _list_spans(rows)
+            is_short = pc.and_(pc.greater(rows["missing_offset_count"], 0), pc.invert(self._is_compacted(rows)))
+            short = rows.filter(is_short).select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([])
+            if names := sorted("{topic}-{partition}".format(**row) for row in short.to_pylist()):
+                yield _lost_rows(InputError(name_some(f"{MISSING}: of", names), path=path))
+        elif kind is Kind.SUMMARIES:
+            yield self._find_unfilled(rows)
+        elif kind is Kind.ARRIVALS:
+            counts = pc.add(rows["record_count"], rows["unreadable_record_count"])
+            counted = rows.select([*_LOG, _WINDOW]).append_column("record_count", counts)
+            yield _sum_records(counted, HELD_ARRIVALS)
+        else:
+            yield _sum_records(rows if kind is Kind.KEYS else rows.filter(pc.is_in(rows["kind"], _KEYLESS)), HELD_KEYS)
+
+    def _find_unfilled(self, rows: pa.Table) -> pa.Table:
+        """A problem for each file whose records do not fill its offsets."""
+        spanned = pc.add(pc.subtract(rows["last_offset"], rows["first_offset"]), 1)
+        most = pc.add(rows["record_count"], pc.fill_null(rows["missing_offset_count"], 0))
+        is_filled = pc.and_(pc.less_equal(rows["record_count"], spanned), pc.greater_equal(most, spanned))
+        is_file = pc.and_(pc.equal(rows["row_kind"], "segment"), pc.equal(rows["magic"], "2"))
+        is_wrong = pc.and_(pc.and_(is_file, pc.invert(is_filled)), pc.invert(self._is_compacted(rows)))
+        wrong = rows.filter(pc.fill_null(is_wrong, fill_value=False)).select(["path", "topic", "topic_id", "partition"])
+        said = {"row_kind": "problem", "reason": _UNFILLED, "severity": "suspect", "first_bytes_hex": ""}
+        for name, text in said.items():
+            wrong = wrong.append_column(name, pa.repeat(text, wrong.num_rows))
+        return pa.concat_tables([SUMMARY_SCHEMA.empty_table(), wrong], promote_options="default")
+
+    def _is_compacted(self, rows: pa.Table) -> pa.ChunkedArray:
+        return pc.is_in(rows["topic"], pa.array(sorted(self.settings.compacted_topics), pa.string()))
+
+    def _without_holes(self, rows: pa.Table) -> pa.Table:
+        """Batches as if none of their topics lacked any, but those that are compacted."""
+        index = rows.column_names.index("missing_offset_count")
+        missing = pc.if_else(self._is_compacted(rows), rows["missing_offset_count"], 0)
+        return rows.set_column(index, rows.schema.field(index), missing)
 
     def _filter(self, kind: Kind) -> pc.Expression | None:
         start_ms, end_ms = self.settings.span.start_ms, self.settings.span.end_ms
@@ -118,12 +162,34 @@ def _lost_rows(error: InputError) -> pa.Table:
 
 
 def _count_held(rows: pa.Table) -> pa.Table:
-    """Rows of kind `HELD`: batches and last offset of each partition and window."""
-    names = ["topic", "topic_id", "partition", "window_start_ms"]
-    held = rows.select([*names[:3], "last_offset"]).append_column(names[3], window_starts(rows))
-    counted = held.group_by(names).aggregate([("last_offset", "max"), ("last_offset", "count")])
-    counted = counted.rename_columns([*names, "last_offset", "batch_count"])
-    counted = counted.append_column("row_kind", pa.repeat(HELD, counted.num_rows))
+    """Rows of kind `HELD`: batches, data records and last offset of each partition and window."""
+    records = pc.if_else(rows["is_control"], 0, rows["record_count"])
+    held = rows.select([*_LOG, "last_offset"]).append_column(_WINDOW, window_starts(rows))
+    held = held.append_column("record_count", records).group_by([*_LOG, _WINDOW])
+    counted = held.aggregate([("last_offset", "max"), ("last_offset", "count"), ("record_count", "sum")])
+    return _as_summaries(counted, HELD, (*_LOG, _WINDOW, "last_offset", "batch_count", "record_count"))
+
+
+def _list_spans(rows: pa.Table) -> pa.Table:
+    """Rows of kind `SPAN`: first and last offset of each partition, and how many batches repeat offsets of others."""
+    batches = rows.select([*_LOG, "base_offset", "last_offset"])
+    batches = batches.sort_by([(name, "ascending") for name in batches.column_names])
+    first, last = batches["base_offset"].to_numpy(), batches["last_offset"].to_numpy()
+    logs = pc.dictionary_encode(name_partitions(batches)).combine_chunks().indices.to_numpy()
+    repeats = np.zeros(len(first), np.int64)
+    repeats[1:] = (first[1:] <= last[:-1]) & (logs[1:] == logs[:-1])
+    spans = batches.append_column("repeats", pa.array(repeats)).group_by(_LOG)
+    counted = spans.aggregate([("base_offset", "min"), ("last_offset", "max"), ("repeats", "sum")])
+    return _as_summaries(counted, SPAN, (*_LOG, "first_offset", "last_offset", "batch_count"))
+
+
+def _sum_records(rows: pa.Table, row_kind: str) -> pa.Table:
+    counted = rows.group_by([*_LOG, _WINDOW]).aggregate([("record_count", "sum")])
+    return _as_summaries(counted, row_kind, (*_LOG, _WINDOW, "record_count"))
+
+
+def _as_summaries(counted: pa.Table, row_kind: str, names: Sequence[str]) -> pa.Table:
+    counted = counted.rename_columns(list(names)).append_column("row_kind", pa.repeat(row_kind, counted.num_rows))
     return pa.concat_tables([SUMMARY_SCHEMA.empty_table(), counted], promote_options="default")
 
 

@@ -41,12 +41,13 @@ def find_cut_logs(
     """
     gaps = {}
     for _, partition in choose_replicas(tree, leaders, topics):
-        if not partition.segments or not partition.segments[0].base_offset:
+        segment = next((one for one in partition.segments if one.size_bytes), None)
+        begin = segment or next(iter(partition.segments), None)
+        if begin is None or not begin.base_offset:
             continue
-        begun_ms = find_begin_ms(partition.segments[0].path, as_of_ms)
+        begun_ms = find_begin_ms(begin.path, as_of_ms)
         if begun_ms <= start_ms:
             continue
-        segment = next((one for one in partition.segments if one.size_bytes), None)
         if segment is None:  # retention left nothing
             gaps[partition.topic_partition] = TimeWindow(0, begun_ms)
             continue

@@ -40,7 +40,7 @@ class SegmentRead:
     topic_id: str
     partition: int
     base_offset: int
-    next_base_offset: int  # base offset of the partition's next segment; -1 for the active one
+    next_base_offset: int  # base offset of the partition's next segment with batches, or the active one; -1 for that
     high_watermark: int  # offsets from here on are not committed; -1 unknown
     is_active: bool
     dumped_in: TextPart | None = None
@@ -76,7 +76,7 @@ def plan_reads(
 
 def _segment_read(directory: LogDirectory, partition: PartitionDirectory, index: int) -> SegmentRead:
     segment = partition.segments[index]
-    later = partition.segments[index + 1 :]
+    later = [one for one in partition.segments[index + 1 :] if one.size_bytes or one.is_active]
     return SegmentRead(
         path=segment.path,
         size_bytes=segment.size_bytes,

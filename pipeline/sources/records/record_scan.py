@@ -5,7 +5,7 @@ once, for keys and arrivals together.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,14 @@ from pipeline.sources.records.batch_rows import TIMESTAMP_TYPES, LeaderEpochs, m
 from pipeline.sources.records.key_rows import WindowKeyCounter, WindowKeys, make_key_rows
 from pipeline.sources.records.pieces import Kind, Piece
 from pipeline.sources.records.scan_settings import ScanSettings
-from pipeline.sources.records.segment_scan import SENSELESS, RecordLog, ScannedSegment, find_unread_time, scan_segment
+from pipeline.sources.records.segment_scan import (
+    SENSELESS,
+    RecordLog,
+    ScannedSegment,
+    find_contradiction,
+    find_unread_time,
+    scan_segment,
+)
 from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, problem_row, shortfall_row, summarise_scan
 
 
@@ -156,8 +163,17 @@ def scan_file(
         if not start:
             yield Piece(Kind.SUMMARIES, pa.Table.from_pylist([problem_row(read, scanned)], schema=SUMMARY_SCHEMA))
         return
+    is_compacted = read.topic in settings.compacted_topics
+    wrong = find_contradiction(read, scanned, settings.as_of_ms, is_compacted=is_compacted)
+    if wrong is not None:
+        scanned = replace(scanned, problems=(*scanned.problems, *wrong[1]))
     if not start:
         yield Piece(Kind.SUMMARIES, summarise_scan(read, scanned, settings.window_ms, is_file=True))
+        if wrong is not None:
+            row = shortfall_row(read, "damaged", wrong[0])
+            yield Piece(Kind.SUMMARIES, pa.Table.from_pylist([row], schema=SUMMARY_SCHEMA))
+    if not is_compacted:
+        scanned = replace(scanned, missing_offset_count=0 * scanned.missing_offset_count)
     edges = np.searchsorted(scanned.headers.position, [start, scanned.headers.valid_bytes if end is None else end])
     part = slice(*edges.tolist())
     rows = make_batch_rows(read, scanned, settings, leaders, base_offset=read.base_offset, part=part)

@@ -72,6 +72,7 @@ class ScanSettings:
     max_distinct_keys: int = 0  # keys held at once per segment and window; 0: keys are not counted
     questions: tuple[Question, ...] = ()
     reads_arrivals: bool = False
+    compacted_topics: frozenset[str] = frozenset()  # of others no offset is missing from a log
 
     def is_wanted(self, event_time_ms: NDArray[np.int64]) -> NDArray[np.bool_]:
         pieces = self.slices or (self.span,)

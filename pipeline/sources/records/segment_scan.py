@@ -31,6 +31,8 @@ RecordLog: TypeAlias = SegmentRead | FetchRead
 """Where records were read: a segment file, or a range of offsets fetched from a broker."""
 _FIRST_BYTES = 1 << 16  # of the next file, whose batches say until when what is unread was sent
 _MOST_MISSING = 1 << 32  # offsets before one batch, however far apart: sums of 2^31 batches stay within 64 bits
+REPEATED = "offsets that another batch has, of this file or of the one before or after it: left out"
+MISSING = "offsets are missing, though the topic is not compacted"
 SENSELESS = (Flaw.RECORD_COUNT, Flaw.OFFSETS)  # flaws of batches whose header makes no sense: they are no load
 
 
@@ -58,9 +60,51 @@ def scan_segment(read: SegmentRead, as_of_ms: int) -> ScannedSegment | Problem:
         return Problem(path=read.path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
     except OSError as error:
         return Problem(path=read.path, position=None, reason=f"cannot be read: {error.strerror or error}")
+    headers = _without_repeated(read, headers)
     # what is unread is no hole in the log
     next_base_offset = -1 if is_cut_short(read, headers) else read.next_base_offset
     return with_file_facts(read, place_batches(headers, as_of_ms, read.base_offset, next_base_offset))
+
+
+def _without_repeated(read: SegmentRead, headers: HeaderScan) -> HeaderScan:
+    """The batches of a file, those flawed whose offsets another one has: of this file, or of one before or after it."""
+    places = np.flatnonzero(~np.isin(headers.rows["flaw"], SENSELESS))
+    rows = headers.rows[places]
+    first, last = rows["base_offset"], rows["last_offset"]
+    fits = first >= read.base_offset
+    if read.next_base_offset >= 0:
+        fits &= last < read.next_base_offset
+    # of a batch whose checksum is wrong the number of its offsets may be, too
+    ends = np.maximum.accumulate(np.where(fits, np.where(rows["flaw"] == Flaw.NONE, last, first), -1))
+    fits[1:] &= first[1:] > ends[:-1]
+    if fits.all():
+        return headers
+    changed = headers.rows.copy()
+    changed["flaw"][places[~fits]] = Flaw.OFFSETS
+    problem = Problem(path=read.path, position=int(rows["position"][~fits][0]), reason=REPEATED, severity="suspect")
+    return replace(headers, rows=changed, problems=(*headers.problems, problem))
+
+
+def find_contradiction(
+    read: SegmentRead, scanned: ScannedSegment, as_of_ms: int, *, is_compacted: bool
+) -> tuple[TimeWindow, tuple[Problem, ...]] | None:
+    """When the records were sent that a file lacks by its own offsets, or has twice; what is wrong. Compaction leaves holes."""
+    times_ms = scanned.times.event_time_ms.clip(0, as_of_ms)
+    holes = np.flatnonzero(scanned.missing_offset_count)
+    if any(one.reason == REPEATED for one in scanned.problems):  # it is not known which of the batches is right
+        return TimeWindow(int(times_ms.min(initial=as_of_ms)), as_of_ms + 1), ()
+    if is_compacted or not holes.size:
+        return None
+    first, last = int(holes[0]), int(holes[-1])
+    before_ms = times_ms[max(0, first - NEIGHBOURS) : first]
+    if not first and scanned.headers.base_offset[0] == read.base_offset:
+        before_ms = times_ms[:1]
+    start_ms = int(before_ms.min()) if before_ms.size else 0
+    is_end = last == len(times_ms) - 1
+    until_ms = _find_next_ms(read, as_of_ms) if is_end else int(times_ms[last : last + NEIGHBOURS].max())
+    reason = f"{int(scanned.missing_offset_count.sum()):,} {MISSING}"
+    problem = Problem(path=read.path, position=None, reason=reason, severity="suspect")
+    return TimeWindow(start_ms, max(start_ms, until_ms) + 1), (problem,)
 
 
 def is_cut_short(read: SegmentRead, headers: HeaderScan) -> bool:
@@ -81,6 +125,12 @@ def find_unread_time(read: SegmentRead, scanned: ScannedSegment | Problem, as_of
         before_ms = scanned.headers.max_timestamp_ms[scanned.headers.usable][-NEIGHBOURS:]
     elif read.dumped_in is not None or _is_topic_deleted(read):
         return None
+    start_ms = int(before_ms[before_ms >= 0].min(initial=as_of_ms)) if before_ms.size else 0
+    return TimeWindow(start_ms, max(start_ms, _find_next_ms(read, as_of_ms)) + 1)
+
+
+def _find_next_ms(read: SegmentRead, as_of_ms: int) -> int:
+    """When the first batches of the next file were sent; now where that is not known."""
     after_ms = np.zeros(0, np.int64)
     if read.next_base_offset >= 0:
         with contextlib.suppress(OSError, InputError, ValueError):  # it is read as well, and told then
@@ -88,9 +138,7 @@ def find_unread_time(read: SegmentRead, scanned: ScannedSegment | Problem, as_of
             after = min(path for path in Path(read.path).parent.glob("*.log") if path.name >= name)
             headers = scan_headers(after, end=min(_FIRST_BYTES, after.stat().st_size), check_crc=False)
             after_ms = headers.max_timestamp_ms[headers.usable][:NEIGHBOURS]
-    start_ms = int(before_ms[before_ms >= 0].min(initial=as_of_ms)) if before_ms.size else 0
-    until_ms = int(after_ms[after_ms <= as_of_ms].max(initial=0)) or as_of_ms
-    return TimeWindow(start_ms, max(start_ms, until_ms) + 1)
+    return int(after_ms[after_ms <= as_of_ms].max(initial=0)) or as_of_ms
 
 
 def _is_topic_deleted(read: SegmentRead) -> bool:

@@ -1,6 +1,7 @@
 """Brokers' disks with one partition, collected into a landing folder, and what a run takes up of it."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -96,7 +97,7 @@ def read_landing(landing, span=SPAN, topics=()):
 
 
 def plan_tasks(config, landing, reading=None):
-    settings = collector_settings(config, "demo", NOW_MS)
+    settings = replace(collector_settings(config, "demo", NOW_MS), compacted_topics=frozenset({"orders"}))
     reading = reading or read_landing(landing)
     return plan_collected_tasks(reading.collected, settings, CollectedAs.of(settings), NOBODY)
 
@@ -109,7 +110,7 @@ def collected(config, landing):
 
 def read_once(config, disk):
     """Pieces of the whole files."""
-    settings = collector_settings(config, "demo", NOW_MS)
+    settings = replace(collector_settings(config, "demo", NOW_MS), compacted_topics=frozenset({"orders"}))
     for read in plan_reads(discover_logs([disk.root]).iter_partitions()):
         yield from scan_file(read, settings, NOBODY)
 

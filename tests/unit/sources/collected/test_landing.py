@@ -293,7 +293,7 @@ def test_a_part_is_looked_through_once_however_many_partitions_are_wanted(config
     copies = {("orders", TOPIC_ID, number): frozenset({FIRST_MS}) if number % 2 else None for number in range(count)}
     leaders = LeaderEpochs({}, {("orders", number): number % 3 for number in range(count)})
     began_s = time.process_time()
-    batches, _ = replace(task, parts=(named,), copies=copies, leaders=leaders).run()
+    batches, *_ = replace(task, parts=(named,), copies=copies, leaders=leaders).run()
     assert time.process_time() - began_s < 10
     partitions, led = (batches.rows[name].to_numpy() for name in ("partition", "leader_id"))
     assert len(led) == 10 * count
