@@ -38,7 +38,7 @@ _PAIR = re.compile(
     [ \t]*+(?:,|$)""",
     re.VERBOSE,
 )
-_BEGINNING = re.compile(r"^[ \t]*+(?:([a-zA-Z_:][a-zA-Z0-9_:]*+)|\{)", re.MULTILINE)  # a name, or `{` and a quoted one
+_BEGINNING = re.compile(rb"^[ \t]*+(?:([a-zA-Z_:][a-zA-Z0-9_:]*+)|\{)", re.MULTILINE)  # a name, or `{` and a quoted one
 _ESCAPED = re.compile(r"\\(.)")
 
 
@@ -74,7 +74,7 @@ class ExpositionReader:
         >>> page.values.tolist(), reader.series[page.series[0]].labels
         ([3.0], (('env', 'a'),))
         """
-        _check_length(text)
+        _check_length(text.count("\n"))
         if len(self._known) > REMEMBERED_SERIES:
             self.series, self.first_of_name = [], []  # who read a page before still has its series
             self._known.clear()
@@ -193,18 +193,18 @@ class _Page:
         return True
 
 
-def has_wanted(text: str) -> bool:
+def has_wanted(page: bytes | bytearray) -> bool:
     r"""Whether a page seems to have a metric that is read; `InputError` where it has too many lines.
 
-    >>> has_wanted("# TYPE jvm_threads gauge\njvm_threads 1\n"), has_wanted('jvm_threads 1\nkafka_brokers{a="b"} 3\n')
+    >>> has_wanted(b"# TYPE jvm_threads gauge\njvm_threads 1\n"), has_wanted(b'jvm_threads 1\nkafka_brokers{a="b"} 3\n')
     (False, True)
     """
-    _check_length(text)
-    return any(found[1] is None or _is_wanted(found[1]) for found in _BEGINNING.finditer(text))
+    _check_length(page.count(b"\n"))
+    return any(found[1] is None or _is_wanted(found[1].decode()) for found in _BEGINNING.finditer(page))
 
 
-def _check_length(text: str) -> None:
-    if (count := text.count("\n")) > MOST_LINES:
+def _check_length(count: int) -> None:
+    if count > MOST_LINES:
         raise InputError(f"a page of {count:,} lines: at most {MOST_LINES:,} are read")
 
 

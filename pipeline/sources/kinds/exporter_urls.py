@@ -135,16 +135,16 @@ def keep_page(http: HttpReader, url: str, folder: Path, now_ms: int) -> bool:
     from pipeline.sources.metrics.http_text import shown
 
     answer = http.read(url, accept="application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=1")
-    if answer.content_type == "text/html" or re.match(r"\s*<(!doctype|html)", answer.text, re.IGNORECASE):
+    if answer.content_type == "text/html" or re.match(rb"\s*<(!doctype|html)", answer.content, re.IGNORECASE):
         raise InputError("an HTML page where metrics were expected: is /metrics missing from the URL?", path=shown(url))
-    if answer.content_type == "application/openmetrics-text" and not answer.text[-999:].rstrip().endswith("# EOF"):
+    if answer.content_type == "application/openmetrics-text" and not answer.content[-999:].rstrip().endswith(b"# EOF"):
         raise InputError("a truncated page: OpenMetrics without its # EOF", path=shown(url))
     with http.understanding(url):
-        is_kept = has_wanted(answer.text)
+        is_kept = has_wanted(answer.content)
     if is_kept:
         folder.mkdir(parents=True, exist_ok=True)
         partial = folder / f".{now_ms}.partial"
-        partial.write_text(answer.text, encoding="utf-8")
+        partial.write_bytes(answer.content)
         partial.replace(folder / f"{now_ms}.prom")
     return is_kept
 

@@ -6,6 +6,7 @@ Every failure becomes an `InputError` that names the address without secrets, wh
 from __future__ import annotations
 
 import asyncio
+import codecs
 import ssl
 import zlib
 from collections import defaultdict
@@ -31,6 +32,7 @@ MOST_TIMEOUTS = 20
 """So many times `access.timeout_s` all answers of a server may take together, to come and to be understood."""
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
+_PIECE_BYTES = 1 << 16
 _WINDOW_BITS = {"": 0, "identity": 0, "gzip": 31, "x-gzip": 31, "deflate": 15}
 """Of zlib, by `Content-Encoding`: those that are asked for; 0 for none."""
 _ADVICE = {
@@ -43,12 +45,17 @@ _ADVICE = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpText:
-    """A body, decoded; its media type without parameters; the server's clock where it says so."""
+class HttpContent:
+    """A body of UTF-8; its media type without parameters; the server's clock where it says so."""
 
-    text: str
+    content: bytearray
     content_type: str
     date_ms: int | None
+
+    @property
+    def text(self) -> str:
+        """The body as text, which takes up to four times its bytes."""
+        return self.content.decode()
 
 
 class HttpReader(AbstractContextManager["HttpReader"]):
@@ -76,7 +83,7 @@ class HttpReader(AbstractContextManager["HttpReader"]):
         finally:
             self._waited_s[urlsplit(url).netloc] += monotonic() - began_s
 
-    def read(self, url: str, query: Mapping[str, str] | None = None, *, accept: str = "text/plain") -> HttpText:
+    def read(self, url: str, query: Mapping[str, str] | None = None, *, accept: str = "text/plain") -> HttpContent:
         """The text behind a URL, asked for again while the server is busy or away; `InputError` names it and what to do.
 
         No error repeats a secret that was sent, though many servers repeat the request.
@@ -88,7 +95,7 @@ class HttpReader(AbstractContextManager["HttpReader"]):
         except InputError as error:
             raise InputError(self._access.hide(error.reason), path=shown(url)) from None
 
-    def _read(self, url: str, query: Mapping[str, str] | None, accept: str) -> HttpText:
+    def _read(self, url: str, query: Mapping[str, str] | None, accept: str) -> HttpContent:
         waited_s = self._waited_s[urlsplit(url).netloc]
         if waited_s > MOST_TIMEOUTS * self._access.timeout_s:
             reason = f"its answers and the pauses between took {waited_s:.0f} s together: the rest is not asked for; raise access.timeout_s"
@@ -103,7 +110,7 @@ class HttpReader(AbstractContextManager["HttpReader"]):
                 if is_last or is_refused or isinstance(error, httpx.UnsupportedProtocol):
                     raise _unreachable(url, error, self._access.timeout_s) from error
             else:
-                if isinstance(answer, HttpText):
+                if isinstance(answer, HttpContent):
                     return answer
                 if is_last:
                     raise HttpStatusError(answer.status_code, _describe_status(answer, attempt), path=shown(url))
@@ -116,7 +123,9 @@ class HttpReader(AbstractContextManager["HttpReader"]):
             pause_s *= 2
         raise AssertionError("unreachable: attempts is at least 1")
 
-    async def _read_in_time(self, url: str, query: Mapping[str, str] | None, accept: str) -> HttpText | httpx.Response:
+    async def _read_in_time(
+        self, url: str, query: Mapping[str, str] | None, accept: str
+    ) -> HttpContent | httpx.Response:
         """The text, or an answer that is worth another attempt; ends when the time is over, whatever the server sends."""
         clock = asyncio.get_running_loop().time
         began_s = clock()
@@ -128,7 +137,7 @@ class HttpReader(AbstractContextManager["HttpReader"]):
         finally:
             self._waited_s[urlsplit(url).netloc] += clock() - began_s
 
-    async def _read_once(self, url: str, query: Mapping[str, str] | None, accept: str) -> HttpText | httpx.Response:
+    async def _read_once(self, url: str, query: Mapping[str, str] | None, accept: str) -> HttpContent | httpx.Response:
         request = self._client.build_request("GET", url, params=query, headers={"Accept": accept})
         for _ in range(MAX_REDIRECTS + 1):
             answer = await self._client.send(request, stream=True)
@@ -139,14 +148,14 @@ class HttpReader(AbstractContextManager["HttpReader"]):
                     continue
                 if answer.status_code == 429 or answer.status_code >= 500:
                     return answer  # whatever its page holds
-                text = ""
+                content = bytearray()
                 with nullcontext() if answer.status_code == 200 else suppress(InputError):
-                    text = await self._read_body(url, answer)
+                    content = await self._read_body(url, answer)
             finally:
                 await answer.aclose()
             if answer.status_code != 200:
-                raise HttpStatusError(answer.status_code, _describe_status(answer, 1, text), path=shown(url))
-            return HttpText(text=text, content_type=_media_type(answer), date_ms=_date_ms(answer))
+                raise HttpStatusError(answer.status_code, _describe_status(answer, 1, content), path=shown(url))
+            return HttpContent(content=content, content_type=_media_type(answer), date_ms=_date_ms(answer))
         raise InputError(f"more than {MAX_REDIRECTS} redirects: correct the URL", path=shown(url))
 
     def _check_redirect(self, url: str, asked: httpx.URL, target: httpx.URL) -> None:
@@ -161,7 +170,7 @@ class HttpReader(AbstractContextManager["HttpReader"]):
         if not same and (self._access.basic_auth or self._access.bearer_token_variable):
             raise InputError(f"{where}, and credentials are not sent there: configure that URL itself", path=shown(url))
 
-    async def _read_body(self, url: str, answer: httpx.Response) -> str:
+    async def _read_body(self, url: str, answer: httpx.Response) -> bytearray:
         """Body of an answer as it comes, inflated no further than allowed. One encoding: a second one would hide its size."""
         encoding = answer.headers.get("content-encoding", "").strip().lower()
         most, path, content = self._access.max_bytes, shown(url), bytearray()
@@ -185,9 +194,16 @@ class HttpReader(AbstractContextManager["HttpReader"]):
         if inflate is not None and content and not inflate.eof:
             raise InputError("the compressed answer broke off: did the server die?", path=path)
         try:
-            return content.decode()
+            for _ in codecs.iterdecode(_cut(content), "utf-8"):
+                pass
         except UnicodeDecodeError as error:
             raise InputError(f"the answer is not UTF-8: {error.reason}", path=path) from error
+        return content
+
+
+def _cut(content: bytearray) -> Iterator[bytes]:
+    """Pieces: as a whole, text may take four times its bytes."""
+    return (bytes(content[start : start + _PIECE_BYTES]) for start in range(0, len(content), _PIECE_BYTES))
 
 
 def shown(url: str) -> str:
@@ -226,11 +242,12 @@ def _unreachable(url: str, error: httpx.TransportError | TimeoutError, timeout_s
     return InputError(escape_hidden(reason), path=shown(url))
 
 
-def _describe_status(answer: httpx.Response, attempts: int, text: str = "") -> str:
+def _describe_status(answer: httpx.Response, attempts: int, content: bytearray | None = None) -> str:
     status = answer.status_code
     advice = _ADVICE.get(status, "see the server's log")
     tried = f" after {attempts} attempts" if attempts > 1 else ""
-    words = "" if _media_type(answer) == "text/html" else " ".join(text[:200].split())
+    text = (content or b"")[:800].decode(errors="replace")[:200]
+    words = "" if _media_type(answer) == "text/html" else " ".join(text.split())
     said = f"HTTP {status} {answer.reason_phrase[:80]}{tried}: {advice}" + (f" ({words})" if words else "")
     return escape_hidden(said)
 

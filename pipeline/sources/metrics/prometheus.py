@@ -7,28 +7,28 @@ References:
     Prometheus HTTP API, range queries: at most 11,000 points a series.
 """
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, islice
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.codec.metrics.metric_names import Series, name_series
 from pipeline.codec.metrics.metric_table import FORMS, Form
+from pipeline.codec.metrics.prometheus_answer import AnsweredQuery, AnsweredSeries, PrometheusAnswer
 from pipeline.config.http_access import PrometheusServer
 from pipeline.errors import FAILURES, ConfigError, HttpStatusError, InputError, parser
 from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, format_instant
-from pipeline.sources.metrics.http_text import HttpReader, HttpText, shown
+from pipeline.sources.metrics.http_text import HttpContent, HttpReader, shown
 from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion
-from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, sample_batches, take_instants
+from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, TOO_LONG, SampleIntake, sample_batches, take_instants
 from pipeline.sources.metrics.scraped_brokers import APP_INFO, OF_BROKERS, ScrapedBrokers, ToldSeries
 from pipeline.sources.metrics.unknown_names import find_unknown_names
 from pipeline.sources.questions import name_some
@@ -77,7 +77,7 @@ def _in_order(source: PrometheusServer) -> list[Query]:
     return sorted(iter_queries(source), key=lambda query: query.subject != APP_INFO)
 
 
-_T = TypeVar("_T")
+_Data = TypeVar("_Data")
 POINTS_PER_PAGE = 11_000
 _TOO_MUCH = 422
 _HOPELESS = frozenset({401, 403, 404, 429})
@@ -89,8 +89,11 @@ _TELLING = (
 )
 _PROBED_MS = 600_000
 _GIVE_UP, _MOST_WARNINGS = 2, 20
-MOST_LISTS, _LIST_CHARS = 2_000_000, 16
-"""Of an answer, lists and objects: so many, or one to so many characters; a point has 17, an empty list takes 27 times its own."""
+MOST_OBJECTS, MOST_LABELS, MOST_POINTS = 1_000_000, 2_000_000, 10_000_000
+"""Of an answer; a series is two objects. So what is held of it has a bound, whatever its shape."""
+_NARROW = "read fewer windows at once, or fewer series by `selector`"
+_QUERY = msgspec.json.Decoder(PrometheusAnswer[AnsweredQuery])
+_NAMES = msgspec.json.Decoder(PrometheusAnswer[list[str]])
 
 
 def plan_pages(span: TimeWindow, step_ms: int, *, points_per_page: int = POINTS_PER_PAGE) -> list[range]:
@@ -163,41 +166,43 @@ class _Server:
         self._clocks: tuple[int, int] | None = None
         self.brokers = ScrapedBrokers(source.instance_label)
 
-    def ask(self, endpoint: str, asked: Mapping[str, str]) -> dict[str, Any]:
-        """`data` of an answer: `result` and `resultType`; `InputError` where there is none."""
-        return self._ask(endpoint, asked, lambda data: {name: data[name] for name in ("result", "resultType")})
+    def ask(self, endpoint: str, asked: Mapping[str, str]) -> AnsweredQuery:
+        """What an answer gives of a query; `InputError` where there is nothing."""
+        return self._ask(endpoint, asked, _QUERY)
 
     def list_names(self, matcher: str) -> list[str]:
-        return self._ask("label/__name__/values", {"match[]": matcher}, lambda data: [str(name) for name in data])
+        return self._ask("label/__name__/values", {"match[]": matcher}, _NAMES)
 
     @parser
-    def _ask(self, endpoint: str, asked: Mapping[str, str], take: Callable[[Any], _T]) -> _T:
+    def _ask(
+        self, endpoint: str, asked: Mapping[str, str], decoder: msgspec.json.Decoder[PrometheusAnswer[_Data]]
+    ) -> _Data:
         url = self._url + endpoint
         answer = self._http.read(url, asked, accept="application/json")
         if answer.content_type == "text/html":
             reason = "an HTML page where JSON was expected: is this the address of a Prometheus server?"
             raise InputError(reason, path=shown(url))
         with self._http.understanding(url):
-            return self._understand(answer, take, path=shown(url))
+            return self._understand(answer, decoder, path=shown(url))
 
-    def _understand(self, answer: HttpText, take: Callable[[Any], _T], *, path: str) -> _T:
-        """What is taken of an answer's `data`; its warnings and its date are remembered."""
-        count = answer.text.count("[") + answer.text.count("{")
-        if count > max(MOST_LISTS, len(answer.text) // _LIST_CHARS):
-            reason = f"{count:,} lists in {len(answer.text):,} characters are no series of a Prometheus server: refused"
-            raise InputError(reason, path=path)
+    def _understand(
+        self, answer: HttpContent, decoder: msgspec.json.Decoder[PrometheusAnswer[_Data]], *, path: str
+    ) -> _Data:
+        """An answer's `data`; its warnings and its date are remembered."""
+        if (count := answer.content.count(b"{")) > MOST_OBJECTS:
+            raise InputError(f"{count:,} objects: at most {MOST_OBJECTS:,} are read; {_NARROW}", path=path)
         try:
-            document = json.loads(answer.text)
-            data = take(document["data"])
-        except (ValueError, KeyError, TypeError) as error:
+            document = decoder.decode(answer.content)
+            warnings = document.list_warnings()
+        except (ValueError, RecursionError) as error:
             reason = "no answer of a Prometheus server (JSON with data.result expected): is the address right?"
             raise InputError(reason, path=path) from error
         if self._clock is not None and answer.date_ms:
             self._clocks = (answer.date_ms, self._clock())
-        for warning in islice(document.get("warnings") or (), _MOST_WARNINGS):
+        for warning in warnings[:_MOST_WARNINGS]:
             if len(self._warnings) < _MOST_WARNINGS:
-                self._warnings.add(format_name(str(warning), 200))
-        return data
+                self._warnings.add(format_name(warning, 200))
+        return document.data
 
     @parser
     def read_page(self, query: Query, page: range) -> list[pa.RecordBatch]:
@@ -211,25 +216,33 @@ class _Server:
                 raise
             middle = len(page) // 2
             return [*self.read_page(query, page[:middle]), *self.read_page(query, page[middle:])]
-        if data["resultType"] != "matrix":
-            reason = f"a range query gave a {data['resultType']}: the query has to be an instant vector"
+        if data.kind != "matrix":
+            reason = f"a range query gave a {data.kind}: the query has to be an instant vector"
             raise InputError(reason, path=shown(self._url + "query_range"))
         with self._http.understanding(self._url):
-            return self._take(query, data["result"], page)
+            return self._take(query, data.result, page)
 
-    def _take(self, query: Query, result: Sequence[Any], page: range) -> list[pa.RecordBatch]:
+    def _take(self, query: Query, result: Sequence[AnsweredSeries], page: range) -> list[pa.RecordBatch]:
         """Rows of an answer's series; what cannot be read is left out."""
         by_instance: dict[str, list[ToldSeries]] = {}
+        label_count = point_count = 0
         for entry in result:
             try:
-                is_asked = len(entry["values"]) <= len(page) + 1
-                told = self._name(query, entry["metric"], _read_points(entry["values"])) if is_asked else None
+                points, labels = entry.points(len(page) + 1), entry.labels()
+                label_count += len(labels or ())
+                point_count += 0 if points is None else len(points)
+                told = None if points is None or labels is None else self._name(query, labels, points)
             except FAILURES:  # costs no other series; a native histogram has no `values`
                 left_out = f"series that cannot be read (native histograms?) are left out [{query.subject}]"
                 self._intake.reasons.add(left_out)
                 continue
-            if not is_asked:
+            if labels is None:
+                self._intake.reasons.add(TOO_LONG)
+            elif points is None:
                 self._intake.reasons.add(f"series with more points than were asked for are left out [{query.subject}]")
+            elif label_count > MOST_LABELS or point_count > MOST_POINTS:
+                most = f"{MOST_LABELS:,} labels or {MOST_POINTS:,} points"
+                raise InputError(f"series with more than {most}: {_NARROW}", path=shown(self._source.url))
             elif told is not None:
                 by_instance.setdefault(told.instance, []).append(told)
         batches = [batch for of, held in sorted(by_instance.items()) for batch in self._batches(of, held, page)]
@@ -250,10 +263,9 @@ class _Server:
         samples = places[is_asked], observed_at_ms[is_asked], values[is_asked]
         return sample_batches(known_as, series, *samples, intake=self._intake)
 
-    def _name(self, query: Query, metric: Mapping[str, str], points: NDArray[np.float64]) -> ToldSeries | None:
+    def _name(self, query: Query, labels: dict[str, str], points: NDArray[np.float64]) -> ToldSeries | None:
         """A series as it came, and under its canonical name."""
-        labels = dict(metric)
-        "".join(chain.from_iterable(labels.items())).encode()  # fails here where a label is no text
+        take_instants(points[:, 0] * 1000)  # fails for what no calendar holds
         exposed_name = labels.pop("__name__", "" if query.is_generated else query.subject)
         told, brokers = dict(labels), self._source.brokers
         scraped = labels.pop(self._source.instance_label, "")
@@ -294,13 +306,6 @@ class _Server:
         yield from (Problem(path=path, reason=reason, severity="suspect") for reason in reasons)
 
 
-def _read_points(points: Sequence[Sequence[Any]]) -> NDArray[np.float64]:
-    """Instant and value of each point; fails where one is none that a calendar holds, or no number."""
-    read = np.array([(float(point[0]), float(point[1])) for point in points], np.float64).reshape(-1, 2)
-    take_instants(read[:, 0] * 1000)
-    return read
-
-
 @parser
 def probe_prometheus(source: PrometheusServer, *, pause: Callable[[float], None]) -> list[Finding]:
     """Asks a server how many of the wanted series it has, for `doctor`; `InputError` or `ConfigError` with the cause.
@@ -313,16 +318,17 @@ def probe_prometheus(source: PrometheusServer, *, pause: Callable[[float], None]
     with HttpReader(source.access, pause) as http:
         server = _Server(source, "", http)
         for query in iter_queries(source):
-            result = server.ask("query", {"query": f"count({query.promql})"})["result"]
-            counts[query.subject] += int(result[0]["value"][1]) if result else 0
-            newest_ms = max(newest_ms, *(round(float(one["value"][0]) * 1000) for one in result), 0)
-        targets = server.ask("query", {"query": f"up{{{source.selector}}} == 0"})["result"]
+            result = server.ask("query", {"query": f"count({query.promql})"}).result
+            points = [one.point() for one in result]
+            counts[query.subject] += int(points[0][1]) if points else 0
+            newest_ms = max(newest_ms, *(round(at_s * 1000) for at_s, _ in points), 0)
+        targets = server.ask("query", {"query": f"up{{{source.selector}}} == 0"}).result
         about_kafka = '__name__=~"(?i:.*(kafka|redpanda|producer).*)"'
         names = server.list_names(f"{{{','.join(filter(None, (about_kafka, source.selector)))}}}")
         with suppress(InputError):  # who has no range queries says so in a run
             server.look_at_brokers(newest_ms)
     series = [f"{name} {count}" for name, count in counts.items() if count]
-    down = name_some("down:", sorted(target["metric"].get(source.instance_label, "") for target in targets))
+    down = name_some("down:", sorted((target.labels() or {}).get(source.instance_label, "") for target in targets))
     is_ok = bool(series) and (not down or any(name.startswith(OF_BROKERS) for name in series))
     text = f"{shown(source.url)}: {', '.join(series) or 'none of the series that count'}"
     text += "" if is_ok or not series else "; no series of a broker"

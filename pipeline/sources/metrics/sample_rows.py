@@ -21,6 +21,7 @@ from pipeline.model.window import LATEST_MS
 
 MAX_SKEW_MS = 60_000  # a clock that differs by more from ours is reported
 MAX_SERIES_CHARS = 16_384  # names and labels of a series together; each of its samples repeats them
+TOO_LONG = f"series with more than {MAX_SERIES_CHARS:,} characters of names and labels are left out"
 MOST_SAMPLE_BYTES = 2 << 30  # of rows, of one file or server
 _MOST_BATCH_CHARS = 1 << 28  # an array holds 2 GiB, a character takes up to 4 bytes
 _escape = partial(re.compile(r"[\\,=]").sub, r"\\\g<0>")  # a client's label passes for no other series
@@ -75,7 +76,7 @@ def sample_batches(
     chars = np.array([sum(map(len, text)) for text in texts], np.int64)[index]
     rows = np.flatnonzero(chars <= MAX_SERIES_CHARS)
     if len(rows) < len(places):
-        intake.reasons.add(f"series with more than {MAX_SERIES_CHARS:,} characters of names and labels are left out")
+        intake.reasons.add(TOO_LONG)
     numbers = np.cumsum(chars[rows]) // _MOST_BATCH_CHARS
     for part in np.split(rows, np.flatnonzero(np.diff(numbers)) + 1) if len(rows) else ():
         batch = _sample_batch(known_as, series, (places[part], observed_at_ms[part], values[part]))

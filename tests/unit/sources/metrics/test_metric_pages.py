@@ -1,16 +1,19 @@
 """Rows that files of metrics give: samples, and problems with file, line and what to do. No Spark session."""
 
 import json
+import tracemalloc
 
 import pyarrow as pa
 import pytest
 
 from pipeline.codec.metrics.exposition import ExpositionReader
+from pipeline.config.http_access import HttpAccess
 from pipeline.sources.kinds.broker_metrics import BrokerMetrics
-from pipeline.sources.kinds.exporter_urls import ExporterUrls
+from pipeline.sources.kinds.exporter_urls import ExporterUrls, keep_page
 from pipeline.sources.kinds.librdkafka_statistics import LibrdkafkaStatistics
 from pipeline.sources.kinds.producer_metrics import ProducerMetrics
 from pipeline.sources.metrics import sample_rows
+from pipeline.sources.metrics.http_text import HttpReader
 from pipeline.sources.metrics.metric_pages import MetricPage, discover_pages, discover_texts, plan_page_tasks, read_page
 from pipeline.sources.metrics.sample_rows import MAX_SERIES_CHARS, SAMPLE_SCHEMA
 from tests.unit.sources.http_servers import Answer, serving
@@ -237,3 +240,16 @@ def test_doctor_says_that_a_page_is_of_several_brokers(tmp_path):
         findings = [*ExporterUrls(kind="exporter_urls", path=tmp_path / "new", brokers=urls).probe()]
         (wrong,) = (one.found for one in findings if not one.is_ok)
         assert wrong == f"{site.url}/a: a page of several brokers: pod kafka-0, kafka-1"
+
+
+def test_a_page_is_kept_in_little_more_than_its_size_of_memory(tmp_path):
+    """One character beyond Unicode's first plane makes a text take four bytes for each."""
+    page = 'kafka_brokers{a="\U0001f600"} 1\n# ' + "x" * 3_000_000 + "\n"
+    with serving({"/metrics": Answer(page)}) as site, HttpReader(HttpAccess(), print) as http:
+        assert keep_page(http, f"{site.url}/metrics", tmp_path, 1)  # imports what it needs
+        tracemalloc.start()
+        assert keep_page(http, f"{site.url}/metrics", tmp_path, 2)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert (tmp_path / "2.prom").read_text() == page
+    assert peak_bytes < 8 * len(page)

@@ -5,6 +5,7 @@ Prometheus in the integration lane. Oracle: the table of answers below.
 import itertools
 import json
 import time
+import tracemalloc
 from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
@@ -92,9 +93,11 @@ def ask(path):
         (Answer("<html>Login</html>", headers={"Content-Type": "text/html"}), "HTML page", 1),
         (Answer("{", headers=JSON), "JSON with data.result", 1),
         (Answer('{"data":{"resultType":"scalar","result":[]}}', headers=JSON), "gave a scalar", 1),
-        (Answer("[" * 100_000, headers=JSON), "read", 1),
-        (Answer('{"data":{"resultType":"matrix","result":[]},"warnings":7}', headers=JSON), "TypeError", 1),
-        (matrix("up"), "cannot be read", QUERIES),
+        (Answer("[" * 100_000, headers=JSON), "JSON with data.result", 1),
+        (Answer('{"data":{"x":' + "[" * 100_000, headers=JSON), "JSON with data.result", 1),
+        (Answer('{"data":{"resultType":"matrix","result":[]},"warnings":7}', headers=JSON), "JSON with data.result", 1),
+        (matrix("up"), "JSON with data.result", 1),
+        (matrix({"metric": {"instance": "\ud800"}, "values": []}), "JSON with data.result", 1),
         (matrix({"metric": {"__name__": NAME}}), "cannot be read", QUERIES),
         (matrix(series([NOW_MS / 1000, "much"])), "cannot be read", QUERIES),
     ],
@@ -359,11 +362,10 @@ def test_no_point_of_a_server_ends_the_reading(points):
     [
         {"metric": {"__name__": BYTES_IN, "instance": "h"}, "histograms": [[AT_S, {"count": "1", "buckets": []}]]},
         series([AT_S, "1"], name=BYTES_IN, instance=7),
-        series([AT_S, "1"], name=BYTES_IN, instance="\ud800"),
-        series(["1e300", "1"], name=BYTES_IN, instance="h"),
-        "up",
+        series([1e300, "1"], name=BYTES_IN, instance="h"),
+        series(["1700000000", "1"], name=BYTES_IN, instance="h"),
     ],
-    ids=["a native histogram", "a label that is no text", "half a character", "an instant of no calendar", "no series"],
+    ids=["a native histogram", "a label that is no text", "an instant of no calendar", "an instant that is a text"],
 )
 def test_a_series_that_cannot_be_read_costs_no_other(odd):
     first, *others = (series([AT_S, "5"], name=BYTES_IN, instance=f"b{number}") for number in range(3))
@@ -409,15 +411,60 @@ def test_the_time_that_answers_take_to_be_understood_is_their_server_s(monkeypat
     assert "took 700 s together: the rest is not asked for" in reasons_of(reading)[0]
 
 
-def test_an_answer_of_nothing_but_lists_is_refused_before_it_fills_the_memory(monkeypatch):
-    monkeypatch.setattr(prometheus, "MOST_LISTS", 10)
-    for unit in ("[]", "{}", '{"":{}}'):
-        reading = read_server(matrix(more=json.loads(f"[{','.join([unit] * 500)}]")), count=1)
-        assert "are no series of a Prometheus server: refused" in reasons_of(reading)[0]
-    body = Answer(matrix().body.replace(b", ", b","), headers=JSON)  # as servers write it, and at its densest
-    points = ",".join(f'[{NOW_MS // 1000 + number},"1"]' for number in range(1000))
-    body.body = body.body.replace(b'"result": []', f'"result":[{{"metric":{{}},"values":[{points}]}}]'.encode())
-    assert "more points than were asked for" in reasons_of(read_server(body, count=QUERIES))[0]
+def many(text, count=100_000):
+    """An answer's text that repeats one for each number, in hexadecimal, between what stands before and after `|`."""
+    before, each, after = text.split("|")
+    return before + ",".join(each.replace("#", f"{number:x}") for number in range(count)) + after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"metric":{},"values":[|[1700000000,"#"]|]}]}',
+        '[{"metric":{},"values":[|"#"|]}]}',
+        '[{"metric":{},"values":[|[]|]}]}',
+        '[{"metric":{|"#":""|},"values":[]}]}',
+        '[{"metric":{|"#":"\U0001f600"|},"values":[]}]}',
+        '[|{"metric":0,"values":0}|]}',
+        '[]},"warnings":[|"#"|]',
+        '[]},"more":[|[]|]',
+        '[]},"more":{|"#":{}|}',
+    ],
+)
+def test_an_answer_takes_little_more_than_its_size_in_memory(text):
+    content = f'{{"data":{{"resultType":"matrix","result":{many(text)}}}'.encode()
+    no = Answer("no", 403)
+    answers = iter([no, Answer(content, headers=JSON), no])
+    with serving({API: lambda _: next(answers)}) as site:
+        read(server(site.url))  # imports what it needs
+        tracemalloc.start()
+        read(server(site.url))
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert 2 <= len(site.asked) <= 3
+    assert peak_bytes < 1_000_000 + 8 * len(content)
+
+
+def test_of_an_answer_so_much_is_held(monkeypatch):
+    labels = {"__name__": NAME, "instance": "a:1"}
+    answer = matrix(
+        *({"metric": {**labels, "n": str(at)}, "values": [[AT_S, "1"], [AT_S + 30, "1"]]} for at in range(4))
+    )
+
+    def reasons():
+        with serving({API: lambda path: answer if "node_metrics|" in ask(path)["query"] else matrix()}) as site:
+            problems = read(server(site.url)).problems["prometheus"]
+        return [one.reason for one in problems if one.severity == "refused"]
+
+    assert reasons() == []
+    for most, few, words in (
+        ("MOST_OBJECTS", 9, "10 objects"),
+        ("MOST_LABELS", 11, "labels"),
+        ("MOST_POINTS", 7, "points"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(prometheus, most, few)
+            assert [words in reason and "read fewer windows at once" in reason for reason in reasons()] == [True]
 
 
 def told_of(*at_s, count=1, asked="node_metrics|", **labels):
