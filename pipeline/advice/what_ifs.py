@@ -179,7 +179,7 @@ def _check(cluster: PlacedCluster, change: ClusterChange) -> None:
 
 def plan_even(cluster: PlacedCluster, *, target_ratio: float, max_moved_bytes: int | None = None) -> ReassignmentPlan:
     """Plans to empty dead brokers, then to bring every broker below a share ratio, by leaders alone where that suffices."""
-    restored = replace_dead(cluster.partitions, cluster.brokers, max_moved_bytes=max_moved_bytes)
+    restored, is_cut = replace_dead(cluster.partitions, cluster.brokers, max_moved_bytes=max_moved_bytes)
     copied = sum(one.moved_bytes for one in _moves(cluster.partitions, {_key(p): p.replicas for p in restored}))
     left = None if max_moved_bytes is None else max_moved_bytes - copied
     plan = plan_leaders(restored, cluster.brokers, target_ratio=target_ratio)
@@ -189,7 +189,7 @@ def plan_even(cluster: PlacedCluster, *, target_ratio: float, max_moved_bytes: i
     # A move that leaves all replicas where they are makes the first of them the leader.
     moves = _moves(cluster.partitions, {_key(p): p.replicas for p in restored} | planned, also=planned)
     kind = "move_replicas" if any(move.moved_bytes for move in moves) else plan.kind
-    return replace(plan, kind=kind, moves=moves)
+    return replace(plan, kind=kind, moves=moves, is_cut=plan.is_cut or is_cut)
 
 
 def _key(partition: PlacedPartition) -> Place:

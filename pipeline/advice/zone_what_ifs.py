@@ -76,7 +76,7 @@ def work_out(
         if change is ZoneChange.LEADERS:
             planned = zone_plans.lead_near_producers(now.partitions, brokers, loads, target_ratio=target_ratio)
         else:
-            planned = zone_plans.spread_replicas(partitions, brokers)
+            planned, is_cut = zone_plans.spread_replicas(partitions, brokers)
         then_loads = planned_loads = loads
     then = state(partitions, then_loads)
     moves = zone_plans.diff_placements(partitions, planned)

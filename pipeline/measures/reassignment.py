@@ -26,7 +26,7 @@ from typing import Literal
 
 import numpy as np
 
-from pipeline.measures.leadership_board import EVENNESS, Board, measure_excess
+from pipeline.measures.leadership_board import EVENNESS, MOST_EXAMINED, Board, Effort, measure_excess
 from pipeline.measures.plan_moves import choose_gone, list_dead, list_replica_moves
 from pipeline.measures.plan_steps import MOST_PLACEMENTS, Changes, count_placements, take_back, try_all
 from pipeline.measures.window_loads import Floats, Places
@@ -212,8 +212,12 @@ def move_partition(partition: PlacedPartition, new_replicas: tuple[int, ...]) ->
     )
 
 
-def replace_dead(partitions: Partitions, brokers: Brokers, *, max_moved_bytes: float | None = None) -> Partitions:
+def replace_dead(
+    partitions: Partitions, brokers: Brokers, *, max_moved_bytes: float | None = None
+) -> tuple[Partitions, bool]:
     """Partitions as they are once no dead broker holds a replica, as far as live ones can take them.
+
+    Second, whether the search ended at its bound: then the rest stays as it is.
 
     1. A broker that is fenced, or not among `brokers`, is dead. Nobody can copy a partition without a leader: it stays.
     2. Partitions with the fewest live replicas come first.
@@ -229,12 +233,15 @@ def replace_dead(partitions: Partitions, brokers: Brokers, *, max_moved_bytes: f
             held[replica] += partition.size_bytes
     room = {one: broker.free_bytes for one, broker in live.items()}
     budget = float("inf") if max_moved_bytes is None else max_moved_bytes
-    restored = {}
+    restored, effort = {}, Effort(MOST_EXAMINED)
     # one whose leader is being reassigned away is on its way already
     led = (p for p in partitions if p.leader_id in live and p.leader_id in p.replicas)
     hurt = (p for p in led if not live.keys() >= {*p.replicas})
     for partition in sorted(hurt, key=lambda p: (len(live.keys() & {*p.replicas}), p.topic, p.partition)):
         dead = list_dead(partition, live)
+        if effort.is_spent():
+            break
+        effort.left -= len(dead) * len(live)
         copied = len(dead) * partition.size_bytes
         chosen = _choose_receivers(partition, live, held, room) if copied <= budget else None
         if chosen is None:
@@ -248,7 +255,7 @@ def replace_dead(partitions: Partitions, brokers: Brokers, *, max_moved_bytes: f
         replicas = (partition.leader_id, *others)
         in_sync = tuple(replica for replica in partition.in_sync if replica in live)
         restored[partition.topic, partition.partition] = replace(partition, replicas=replicas, in_sync=in_sync)
-    return tuple(restored.get((p.topic, p.partition), p) for p in partitions)
+    return tuple(restored.get((p.topic, p.partition), p) for p in partitions), effort.is_cut
 
 
 def _choose_receivers(

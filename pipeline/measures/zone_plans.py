@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from pipeline.measures.leadership_board import MOST_EXAMINED, Effort
 from pipeline.measures.reassignment import move_partition
 from pipeline.measures.window_loads import fair_parts
 from pipeline.model.placement import Brokers, PartitionMove, Partitions, Place, PlacedPartition
@@ -152,11 +153,13 @@ def lead_near_producers(
     return tuple(now)
 
 
-def spread_replicas(partitions: Partitions, brokers: Brokers) -> Partitions:
+def spread_replicas(partitions: Partitions, brokers: Brokers) -> tuple[Partitions, bool]:
     """Puts each partition's followers into racks that none of its replicas is in, while there are such; the leader stays.
 
-    A partition without a leader, or whose leader is being reassigned away, stays as it is.
+    A partition without a leader, or whose leader is being reassigned away, stays as it is. Second, whether the search ended
+    at its bound: then the rest stays, too.
     """
+    effort = Effort(MOST_EXAMINED)
     racks = _racks_of(brokers)
     room = {one.broker_id: one.free_bytes for one in brokers if one.takes_replicas and not one.is_fenced and one.rack}
     held = Counter(replica for one in partitions for replica in one.replicas)
@@ -165,8 +168,9 @@ def spread_replicas(partitions: Partitions, brokers: Brokers) -> Partitions:
         replicas = list(one.replicas)
         for place, follower in enumerate(replicas if one.leader_id in replicas else ()):
             others = {racks.get(each, "") for each in replicas if each != follower}
-            if follower == one.leader_id or racks.get(follower, "") not in others:
+            if follower == one.leader_id or racks.get(follower, "") not in others or effort.is_spent():
                 continue
+            effort.left -= len(room)
             roomy = [broker_id for broker_id, free in room.items() if free is None or free >= one.size_bytes]
             able = [broker_id for broker_id in roomy if racks[broker_id] not in others and broker_id not in replicas]
             if able:
@@ -178,7 +182,7 @@ def spread_replicas(partitions: Partitions, brokers: Brokers) -> Partitions:
                 replicas[place] = receiver
         in_sync = tuple(each for each in replicas if each in one.in_sync or each not in one.replicas)
         after.append(replace(one, replicas=tuple(replicas), in_sync=in_sync))
-    return tuple(after)
+    return tuple(after), effort.is_cut
 
 
 def even_rack_aware(

@@ -12,8 +12,8 @@ from pipeline.advice.what_ifs import PlacedCluster, plan_even
 from pipeline.measures import leadership_board, reassignment, zone_plans
 from pipeline.measures.leadership_board import Board
 from pipeline.measures.plan_steps import Changes
-from pipeline.measures.reassignment import BEST_FOUND, plan_leaders, plan_replicas
-from pipeline.measures.zone_plans import ZoneLoads, even_rack_aware, rate_brokers
+from pipeline.measures.reassignment import BEST_FOUND, plan_leaders, plan_replicas, replace_dead
+from pipeline.measures.zone_plans import ZoneLoads, even_rack_aware, rate_brokers, spread_replicas
 from pipeline.model.placement import PlacementBroker
 from tests.placements import place
 
@@ -135,3 +135,30 @@ def test_a_step_of_a_rack_aware_plan_looks_at_one_topic(monkeypatch):
     assert is_cut
     assert TARGET < peak(placed) < peak(fewer) < peak(partitions)
     assert [replace(one, leader_id=0) for one in fewer] == [replace(one, leader_id=0) for one in partitions]
+
+
+@pytest.mark.parametrize(("make", "module"), [(replace_dead, reassignment), (spread_replicas, zone_plans)])
+def test_plans_that_put_replicas_elsewhere_look_at_so_many_brokers(make, module, monkeypatch):
+    """All 1,200 partitions have a follower on a dead broker, and one in the leader's rack."""
+    partitions, brokers = draw_cluster(12, 1_200, 1)
+    hurt = [
+        replace(one, replicas=(one.leader_id, (one.leader_id + 3) % 12, 99)[:: 1 if make is replace_dead else -1])
+        for one in partitions
+    ]
+    before = {(one.topic, one.partition): one.replicas for one in hurt}
+
+    def count_changed():
+        after, is_cut = make(hurt, brokers)
+        return sum(one.replicas != before[one.topic, one.partition] for one in after), is_cut
+
+    assert count_changed() == (1_200, False)
+    monkeypatch.setattr(module, "MOST_EXAMINED", 12 * 500)
+    assert count_changed() == (500, True)
+
+
+def test_a_what_if_says_that_not_all_dead_replicas_were_looked_at(monkeypatch):
+    partitions, brokers = draw_cluster(12, 60, 3)
+    cluster = PlacedCluster(partitions=tuple(partitions), brokers=tuple(brokers[1:]))
+    assert not plan_even(cluster, target_ratio=9).is_cut
+    monkeypatch.setattr(reassignment, "MOST_EXAMINED", 30)
+    assert plan_even(cluster, target_ratio=9).is_cut

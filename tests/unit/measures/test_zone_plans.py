@@ -99,18 +99,19 @@ def test_a_partition_that_no_replica_of_its_own_leads_stays_as_it_is(leader_id):
     """Its plan named broker -1, or one replica too many: the leader that is being reassigned away."""
     left = part(0, leader_id, (1, 2))
     brokers = [PlacementBroker(broker_id=n, rack=r) for n, r in {1: "a", 2: "a", 3: "b"}.items()]
-    assert spread_replicas([left], brokers) == (left,)
+    assert spread_replicas([left], brokers) == ((left,), False)
 
 
 def test_followers_go_to_racks_without_a_replica_and_the_leader_stays():
     brokers = [PlacementBroker(broker_id=n, rack=r) for n, r in {1: "a", 2: "a", 3: "b", 4: "b", 5: None}.items()]
     full = [PlacementBroker(broker_id=n, rack=r, free_bytes=5) for n, r in {1: "a", 2: "a", 3: "b", 4: "b"}.items()]
     partitions = [part(0, 1, (1, 2)), part(1, 1, (2, 1)), part(2, 1, (1, 3)), part(3, 1, (1, 2))]
-    planned = spread_replicas(partitions, brokers)
+    planned, is_cut = spread_replicas(partitions, brokers)
+    assert not is_cut
     assert [one.replicas for one in planned] == [(1, 4), (3, 1), (1, 3), (1, 4)]
     assert [one.leader_id for one in planned] == [1] * 4
     assert [one.moved_bytes for one in diff_placements(partitions, planned)] == [10, 10, 10]
-    assert spread_replicas(partitions, full) == tuple(partitions)
+    assert spread_replicas(partitions, full) == (tuple(partitions), False)
     racks = {one.broker_id: one.rack or "" for one in brokers}
     loads = loads_of({number: {"a": 5.0} for number in range(4)})
     assert [sum_between_zones(each, loads, racks).replication for each in (partitions, planned)] == [5.0, 20.0]
