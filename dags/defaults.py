@@ -28,11 +28,7 @@ JUDGED = Asset(name=_NAMES.name("judged"), uri="x-partition-health://judged")
 
 RETRY_POLICY = ExceptionRetryPolicy(
     rules=[
-        RetryRule(
-            exception=[errors.SystemFailedError, errors.SecretMissingError],
-            action=RetryAction.RETRY,
-            reason="worth another try",
-        ),
+        RetryRule(exception=errors.SystemFailedError, action=RetryAction.RETRY, reason="worth another try"),
         RetryRule(
             exception=[
                 *(errors.ConfigError, errors.InputError, errors.NothingUsableError, errors.TableMismatchError),

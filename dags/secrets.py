@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseHook
+from airflow.sdk import BaseHook, get_current_context
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from pipeline.environment import provide_secrets, variable
@@ -43,19 +43,25 @@ def lend_secrets(config: PipelineConfig) -> tuple[str, ...]:
     """Puts into this task's environment the password of each connection named like a variable of the configuration.
 
     A variable that is set wins. What neither the environment nor a connection holds fails where it is used, with the source
-    that needs it, and is tried again: Airflow says that there is no connection where it cannot ask for one. Returns the variables that were filled, never what they hold.
+    that needs it. Returns the variables that were filled, never what they hold. Raises Airflow's error if it cannot be asked:
+    then it says of each connection that there is none.
     """
     found: dict[str, str] = {}
+    is_missing = False
     for name in named_variables(config):
         if variable(name) is not None:
             continue
         try:
             password = SecretHook(name).get_conn()
         except AirflowNotFoundException:
+            is_missing = True
             continue
         if password:
             found[name] = password
-    return provide_secrets(found)
+    lent = provide_secrets(found)
+    if is_missing:
+        get_current_context()["ti"].get_dr_count(dag_id=config.airflow.name("ingest"))  # whatever needs an answer
+    return lent
 
 
 def named_variables(config: PipelineConfig) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.errors import SecretMissingError
+from pipeline.errors import ConfigError
 
 _ARENA_MAX = -8
 """`M_ARENA_MAX` of glibc's malloc.h."""
@@ -29,14 +29,14 @@ def environment_secret(name: str | None) -> str | None:
     Secrets often come from files, whose last line ends.
 
     Raises:
-        SecretMissingError: if the variable is not set.
+        ConfigError: if the variable is not set.
     """
     if name is None:
         return None
     secret = os.environ.get(name)
     if secret is None:
         shown = name if name.isidentifier() else "with a name that none has"  # it may be the secret itself
-        raise SecretMissingError(f"environment variable {shown}, which the configuration names, is not set")
+        raise ConfigError(f"environment variable {shown}, which the configuration names, is not set")
     return secret.removesuffix("\n").removesuffix("\r")
 
 

@@ -41,10 +41,6 @@ class ConfigError(PipelineError):
     exit_code = 2
 
 
-class SecretMissingError(ConfigError):
-    """A variable that the configuration names is not set; Airflow says so, too, where it cannot ask for its connections."""
-
-
 class NothingUsableError(PipelineError):
     """The input was reachable but holds nothing usable."""
 

@@ -156,8 +156,8 @@ def lead_near_producers(
 def spread_replicas(partitions: Partitions, brokers: Brokers) -> tuple[Partitions, bool]:
     """Puts each partition's followers into racks that none of its replicas is in, while there are such; the leader stays.
 
-    A partition without a leader, or whose leader is being reassigned away, stays as it is. Second, whether the search ended
-    at its bound: then the rest stays, too.
+    A partition without a leader, or whose leader is being reassigned away, stays as it is; so does what is left at the
+    bound of the search: second, whether there is such.
     """
     effort = Effort(MOST_EXAMINED)
     racks = _racks_of(brokers)

@@ -42,8 +42,8 @@ GRAPH = {
 TELLS_BY_ITSELF = {("partition_health_health", "health_verdict")}  # the incident's mail has left before it fails
 
 RETRIED = [
-    *("DeliveryError", "MemoryError", "PipelineError", "SecretMissingError", "SourceUnreachableError"),
-    *("SparkFailedError", "StorageConflictError", "StorageError", "SystemFailedError", "UnusableServerError"),
+    *("DeliveryError", "MemoryError", "PipelineError", "SourceUnreachableError", "SparkFailedError"),
+    *("StorageConflictError", "StorageError", "SystemFailedError", "UnusableServerError"),
 ]
 """Others come of data, of the configuration or of our own faults: a retry does not help."""
 
