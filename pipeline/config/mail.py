@@ -123,6 +123,7 @@ class Mail(Section):
         sender: Address that mails come from.
         to: Who gets mails about clusters without `mail_to`, and about failed and late runs.
         smtp: The mail server.
+        to_files: Without `smtp` mails become files at once, also where a server took some within the last 30 days.
         webhooks: Where copies of mails are posted.
         alertmanagers: Alertmanagers that get incidents as alerts.
         digest_above: More changes than that in one window of a cluster share one message.
@@ -135,6 +136,7 @@ class Mail(Section):
     sender: Address = "partition-health@localhost"
     to: tuple[Address, ...] = ("platform@localhost",)
     smtp: Smtp | None = None
+    to_files: bool = False
     webhooks: tuple[Webhook, ...] = ()
     alertmanagers: tuple[Alertmanager, ...] = ()
     digest_above: int = Field(10, ge=1)

@@ -50,7 +50,7 @@ _CHANNEL_S = 600
 _SERVER_DAYS = 30
 _NO_SERVER = (
     f"no mail server is known, and mails went to one within {_SERVER_DAYS} days, so none becomes a file: define the Airflow "
-    "connection smtp_default, or set mail.smtp"
+    "connection smtp_default, or set mail.smtp; mail.to_files where files are wanted"
 )
 _Alert = tuple[str | None, str]  # an Alertmanager's channel, and the alert's labels
 
@@ -189,7 +189,11 @@ def _hold_mails(config: PipelineConfig, smtp: Smtp | None, due: Sequence[AlertMe
 def _lacks_server(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> bool:
     """No mail server is named where mails went to one: Airflow says that it has no connection where it cannot ask for it."""
     try:
-        return smtp is None and went_by_server(config.warehouse, now_ms - _SERVER_DAYS * DAY_MS)
+        return (
+            smtp is None
+            and not config.mail.to_files
+            and went_by_server(config.warehouse, now_ms - _SERVER_DAYS * DAY_MS)
+        )
     except StorageError:  # a mail may be about this
         return False
 

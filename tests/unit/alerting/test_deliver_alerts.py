@@ -142,6 +142,16 @@ def test_mails_that_went_to_a_server_become_no_files_while_none_is_known(config)
     assert len(list(config.outbox.glob("*.eml"))) == 1
 
 
+def test_who_moves_to_files_on_purpose_says_so(config):
+    """Nothing was written for 30 days."""
+    with serving(Mailbox()) as smtp:
+        send(config, smtp)
+    queue(config, replace(message_for(new_evidence(cluster="other"), ["ops@x.org"]), message_id="moved@x"))
+    on_purpose = config.model_copy(update={"mail": config.mail.model_copy(update={"to_files": True})})
+    report = deliver_alerts.run(on_purpose, None, now_ms=NOW_MS + 1)
+    assert (len(list(config.outbox.glob("*.eml"))), report.failure, pending(config.warehouse)) == (1, None, [])
+
+
 def test_what_was_delivered_a_month_ago_is_emptied_and_still_reported(config):
     """The table kept each mail for good, and each attempt at a later one wrote all of them anew."""
     with serving(Mailbox()) as smtp:
