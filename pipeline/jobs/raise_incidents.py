@@ -77,8 +77,8 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
     silenced = _silenced(run, changes, mutes)
     rows = ({**row_of(change, INCIDENTS), "silenced_by": silenced.get(change.key)} for change in changes)
     gone = {change.incident_id for change in changes if _has_no_verdict(change)}
-    news = [change for change in find_lost(run, opened, history, mutes) if change.incident_id not in gone]
-    news += [change for change in changes if change.key not in silenced]
+    lost = [change for change in find_lost(run, first_ms, opened, history, mutes) if change.incident_id not in gone]
+    news = lost + [change for change in changes if change.key not in silenced]
     judged_from: dict[int, str | None] = dict(run.tuples(VERDICTS, windows, "window_start_ms", "judged_from"))
     judged_from |= {window.start_ms: digest for window, digest in (inputs or {}).items()}
     judged = ({**row_of(one, VERDICTS), "judged_from": judged_from.get(one.window_start_ms)} for one in verdicts)
@@ -88,7 +88,7 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
     ended = [one for one in changes if not (one.is_open or one.merged_into or _has_no_verdict(one))]
     versions = {
         INCIDENTS.name: run.replace(INCIDENTS, rows, [run.window_at(start_ms) for start_ms in sorted(starts_ms)]),
-        ALERT_OUTBOX.name: queue_messages(run, news, (*history, *verdicts), ended=ended),
+        ALERT_OUTBOX.name: queue_messages(run, news, (*history, *verdicts), ended=ended, known=lost),
         VERDICTS.name: run.replace(VERDICTS, judged, windows),
     }
     told = changes[:MOST_LINES]
@@ -140,23 +140,30 @@ def _silenced(run: RunContext, changes: _Changes, mutes: Sequence[Mute]) -> dict
 
 
 def find_lost(
-    run: RunContext, opened: Iterable[OpenIncident], verdicts: Sequence[Verdict], mutes: Sequence[Mute]
+    run: RunContext, first_ms: int, opened: Iterable[OpenIncident], verdicts: Sequence[Verdict], mutes: Sequence[Mute]
 ) -> list[IncidentChange]:
-    """Newest changes of open incidents that were to be told and of which no message is there, as after the loss of the outbox.
+    """Newest changes before a window of incidents that were to be told and have no message, as after the loss of the outbox.
 
-    An incident whose window has lost its verdict or loads, too, has no message: its next change tells of it.
+    Of those that are over, ends for which a message would wait still: some of them are told twice. An incident whose window
+    has lost its verdict or loads, too, has no message: its next change tells of it.
     """
-    reported = reported_changes(run.warehouse, run.cluster_name)
+    reported = reported_changes(run.warehouse, run.cluster_name, silenced=True)
     told = {incident_of(key) for keys in reported.values() for key in keys}
-    lost = [one.last for one in opened if one.last.incident_id not in told]
+    waits_ms = run.as_of_ms - milliseconds_of(run.config.mail.give_up_after)
+    before = (TimeWindow(waits_ms, first_ms),) if waits_ms < first_ms else ()
+    is_end = "silenced_by IS NULL AND merged_into IS NULL AND state IN ('resolved', 'withdrawn')"
+    ends = run.values(IncidentChange, INCIDENTS, before, where=is_end) if before else []
+    lost = [one for one in (*(one.last for one in opened), *ends) if one.incident_id not in told]
     if not lost or run.notify is False:
         return []
     sql = "SELECT DISTINCT incident_id, state FROM changes WHERE silenced_by IS NULL"
     # one may have ended after these windows
     heard_changes = run.query(sql, (TimeWindow(0, END_OF_TIME_MS),), changes=INCIDENTS)
     states = list(tuples_of(heard_changes, "incident_id", "state"))
-    heard = {one for one, _ in states} - {one for one, state in states if state in ENDED}
-    to_tell = [one for one in lost if one.incident_id in heard and find_mute(mutes, run.cluster_name, one) is None]
+    heard = {one for one, state in states if state not in ENDED}
+    over = {one for one, state in states if state in ENDED}
+    to_tell = [one for one in lost if one.incident_id in (heard - over if one.is_open else heard)]
+    to_tell = [one for one in to_tell if find_mute(mutes, run.cluster_name, one) is None]
     return [one for one in to_tell if _has_evidence(run, one, verdicts)]
 
 
@@ -196,15 +203,18 @@ def _note(change: IncidentChange) -> str:
     return f"incident {change.incident_id} {change.state}: {change.subject}{value}"
 
 
-def queue_messages(run: RunContext, changes: _Changes, verdicts: Sequence[Verdict], *, ended: _Changes = ()) -> int:
+def queue_messages(
+    run: RunContext, changes: _Changes, verdicts: Sequence[Verdict], *, ended: _Changes = (), known: _Changes = ()
+) -> int:
     """Puts messages about changes into the outbox; what a channel has reported is not reported again.
 
     The end of an incident that a channel never reported (it was muted, or found by a run without notices) is no news.
     Alertmanager groups by itself: it gets no digest. It also gets `ended`, all ends of incidents, muted ones too: its
-    alerts would go on firing. Verdicts of the changes' windows are among `verdicts`. Returns the outbox's version
+    alerts would go on firing. Of `known` incidents people heard, though no message is there. Verdicts of the changes' windows are among `verdicts`. Returns the outbox's version
     afterwards.
     """
     reported = reported_changes(run.warehouse, run.cluster_name)
+    heard = {change.incident_id for change in known}
     described: dict[tuple[str, ...], Content] = {}
     messages = []
 
@@ -226,11 +236,11 @@ def queue_messages(run: RunContext, changes: _Changes, verdicts: Sequence[Verdic
     renders = {MAIL_CHANNEL: partial(render_message, sender=mail.sender, recipients=recipients, now_ms=run.now_ms)}
     renders |= {one.name: partial(render_webhook, webhook=one, now_ms=run.now_ms) for one in mail.webhooks}
     for channel, render in renders.items():
-        groups = _group(_news(changes, reported[channel]), mail.digest_above)
+        groups = _group(_news(changes, reported[channel], heard), mail.digest_above)
         messages += [render(describe(group)) for group in groups]
     every = sorted({change.key: change for change in (*changes, *ended)}.values(), key=lambda c: c.window_start_ms)
     for alertmanager in mail.alertmanagers:
-        for change in _news(every, reported[alertmanager.name]):
+        for change in _news(every, reported[alertmanager.name], heard):
             report = run.config.report_link(run.cluster_name, change.window_start_ms)
             alert = render_alert(describe((change,)), change, alertmanager, report=report, now_ms=run.now_ms)
             messages.append(alert)
@@ -238,9 +248,9 @@ def queue_messages(run: RunContext, changes: _Changes, verdicts: Sequence[Verdic
     return merge_rows(rows, run.warehouse, ALERT_OUTBOX, insert_only=True)
 
 
-def _news(changes: Iterable[IncidentChange], reported: set[str]) -> list[IncidentChange]:
-    """Changes a channel has not reported."""
-    known = {incident_of(key) for key in reported}
+def _news(changes: Iterable[IncidentChange], reported: set[str], heard: set[str]) -> list[IncidentChange]:
+    """Changes a channel has not reported; `heard`: incidents it has."""
+    known = heard | {incident_of(key) for key in reported}
     news = []
     for change in changes:
         if change.is_open:

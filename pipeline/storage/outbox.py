@@ -67,12 +67,12 @@ def went_by_server(warehouse: Folder, since_ms: int) -> bool:
     return is_there and load_rows(warehouse, ALERT_OUTBOX, columns=("message_id",), where=where).num_rows > 0
 
 
-def reported_changes(warehouse: Folder, cluster: str) -> dict[str, set[str]]:
-    """Loads the keys of changes that messages report, delivered or not, by channel; silenced ones report none."""
+def reported_changes(warehouse: Folder, cluster: str, *, silenced: bool = False) -> dict[str, set[str]]:
+    """Loads the keys of changes that messages report, delivered or not, by channel; silenced ones report none, unless asked for."""
     reported: dict[str, set[str]] = defaultdict(set)
     columns = ("channel", "tells", "incident_id", "state")
     is_told = f"last_error IS NULL OR given_up_at IS NULL OR NOT starts_with(last_error, '{SILENCED}')"
-    rows = load_rows(warehouse, ALERT_OUTBOX, cluster=cluster, columns=columns, where=is_told)
+    rows = load_rows(warehouse, ALERT_OUTBOX, cluster=cluster, columns=columns, where="true" if silenced else is_told)
     for channel, tells, incident_id, state in tuples_of(rows, *columns):
         reported[channel or MAIL_CHANNEL].update(tells.split(",") if tells else [f"{incident_id}-{state}"])
     return reported

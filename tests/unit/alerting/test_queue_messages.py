@@ -17,10 +17,12 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import StorageError
 from pipeline.jobs import deliver_alerts, raise_incidents
 from pipeline.jobs.raise_incidents import queue_messages
+from pipeline.model.incident import SILENCED
 from pipeline.model.window import TimeWindow
 from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.runs import plan_runs
 from pipeline.sources.kinds.log_directories import LogDirectories
+from pipeline.storage.outbox import mark_failed
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.gold import VERDICTS
@@ -203,6 +205,43 @@ def test_what_waited_in_a_lost_outbox_is_queued_by_the_next_window(is_blind, sta
     assert told_states(run) == states
     raise_incidents.run(run, [judged(2, is_blind=is_blind)])
     assert told_states(run) == states  # and by no later one
+
+
+@pytest.mark.parametrize(("notify", "states"), [(None, ["resolved"]), (False, [])])
+def test_an_end_that_waited_in_a_lost_outbox_is_queued_by_the_next_window(notify, states, tmp_path):
+    run = a_run(tmp_path)
+    for minute, is_blind in enumerate((True, False)):
+        raise_incidents.run(run, [judged(minute, is_blind=is_blind)])
+    lose_outbox(run)
+    ensure_tables(run.warehouse, (ALERT_OUTBOX,))
+    for minute in (2, 3):
+        raise_incidents.run(replace(run, notify=notify), [judged(minute, is_blind=False)])
+        assert told_states(run) == states
+
+
+def test_an_end_of_long_ago_or_of_which_nobody_heard_is_not_told_after_the_loss_of_the_outbox(tmp_path):
+    run = a_run(tmp_path)
+    run.config.mail.mutes.write_text("- {subject: log_*, until: '2026-11-21T09:01:00Z'}")
+    for minute, is_blind in enumerate((True, False)):
+        raise_incidents.run(run, [judged(minute, is_blind=is_blind)])
+    assert told_states(run) == []
+    for minute, is_blind in ((2, True), (3, False)):
+        raise_incidents.run(run, [judged(minute, is_blind=is_blind)])
+    assert told_states(run) == ["new", "resolved"]
+    lose_outbox(run)
+    ensure_tables(run.warehouse, (ALERT_OUTBOX,))
+    raise_incidents.run(replace(run, now_ms=T0_MS + 4 * DAY_MS), [judged(4, is_blind=False)])
+    assert told_states(run) == []
+
+
+def test_the_end_of_what_a_silence_held_back_is_told_by_no_later_window(tmp_path):
+    run = a_run(tmp_path)
+    raise_incidents.run(run, [judged(0, is_blind=True)])
+    (row,) = load_rows(run.warehouse, ALERT_OUTBOX).to_pylist()
+    mark_failed(run.warehouse, row["message_id"], error=f"{SILENCED} until noon", given_up_at_ms=run.now_ms)
+    for minute in (1, 2):
+        raise_incidents.run(run, [judged(minute, is_blind=False)])
+        assert told_states(run) == ["new"]
 
 
 def test_an_incident_that_ended_before_the_outbox_was_lost_is_not_told_again(tmp_path):
