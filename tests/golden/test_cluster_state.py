@@ -6,8 +6,7 @@ import json
 import pytest
 
 from pipeline.codec.log.segment import scan_headers
-from pipeline.codec.tools.consumer_group_text import parse_consumer_groups
-from pipeline.codec.tools.tool_text import parse_topics_describe
+from pipeline.codec.tools.tool_text import parse_consumer_groups, parse_topics_describe
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import DirectoryKind
 from pipeline.sources.files.cluster_state import read_cluster_history, read_log_end_offset, read_replica_states

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.codec.log.scans import HEADER_ROW
+from pipeline.codec.log.batch_headers import HEADER_ROW
 from pipeline.codec.log.segment import scan_headers
 from pipeline.sources.files.dumped_logs import discover_dumps, scan_dump
 

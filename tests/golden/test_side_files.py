@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES
-from pipeline.codec.log.checkpoints import check_producer_snapshot
+from pipeline.codec.log.batch_headers import BATCH_HEADER_BYTES
 from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
+from pipeline.codec.log.log_directory import check_producer_snapshot
 from pipeline.codec.log.record_batch import read_batch_header, read_records
 from pipeline.codec.log.segment import scan_headers
 from pipeline.codec.metadata.cluster_metadata import parse_metadata_record

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import google_crc32c
 import numpy as np
 
+from pipeline.codec.log.batch_headers import HEADER_ROW, Flaw
 from pipeline.codec.log.record_batch import read_entry_records
-from pipeline.codec.log.scans import HEADER_ROW, Flaw
 from pipeline.errors import InputError
 
 BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")

@@ -8,20 +8,24 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pipeline.cli import main
-from pipeline.codec.log.checkpoints import (
+from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
+from pipeline.codec.log.log_directory import (
     check_producer_snapshot,
+    parse_directory_name,
     parse_leader_epochs,
     parse_meta_properties,
     parse_offset_checkpoint,
     parse_partition_metadata,
 )
-from pipeline.codec.log.directory_names import parse_directory_name
-from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
 from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
-from pipeline.codec.tools.consumer_group_text import parse_consumer_groups
-from pipeline.codec.tools.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
+from pipeline.codec.tools.tool_text import (
+    parse_consumer_groups,
+    parse_log_dirs_describe,
+    parse_offsets,
+    parse_topics_describe,
+)
 from pipeline.errors import InputError
 
 BYTE_PARSERS = [

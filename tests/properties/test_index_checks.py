@@ -8,9 +8,16 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pipeline.codec.log.index_checks import MAX_PROBLEMS, check_offset_index, check_time_index, check_transaction_index
-from pipeline.codec.log.index_files import OffsetIndex, TimeIndex, TransactionIndex
-from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
+from pipeline.codec.log.batch_headers import HEADER_ROW, HeaderScan
+from pipeline.codec.log.index_files import (
+    MAX_PROBLEMS,
+    OffsetIndex,
+    TimeIndex,
+    TransactionIndex,
+    check_offset_index,
+    check_time_index,
+    check_transaction_index,
+)
 
 BATCH = st.tuples(st.integers(1, 5), st.integers(61, 400), st.integers(0, 1000), st.integers(0, 3))
 APPENDS = st.lists(st.lists(BATCH, min_size=1, max_size=3), min_size=1, max_size=25)

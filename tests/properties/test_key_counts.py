@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
-from pipeline.codec.records.key_counts import KeyCounter
+from pipeline.codec.log.batch_headers import HEADER_ROW, HeaderScan
 from pipeline.codec.records.key_ids import KeySecret, make_key_ids
-from pipeline.codec.records.key_kernels import number_keys
+from pipeline.codec.records.key_table import KeyCounter
+from pipeline.codec.records.record_kernels import number_keys
 from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
 from tests.oracles.key_counts import count_plainly
 

@@ -7,18 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.codec.log import checkpoints
-from pipeline.codec.log.directory_names import parse_directory_name
+from pipeline.codec.log import log_directory
 from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
+from pipeline.codec.log.log_directory import parse_directory_name
 from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.segment import iter_batches
 from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
-from pipeline.codec.tools.consumer_group_text import parse_consumer_groups
 from pipeline.codec.tools.dump_text import parse_dumped_segment
 from pipeline.codec.tools.reassignment_text import parse_reassignment_status
-from pipeline.codec.tools.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
+from pipeline.codec.tools.tool_text import (
+    parse_consumer_groups,
+    parse_log_dirs_describe,
+    parse_offsets,
+    parse_topics_describe,
+)
 from pipeline.errors import MOST_REASON, InputError, parser
 from pipeline.model.log_tree import TextPart
 from pipeline.sources.files.dumped_logs import scan_dump
@@ -73,11 +77,11 @@ def of_file(read):
 
 
 BYTES = {
-    "leader-epoch-checkpoint": lambda data, _: checkpoints.parse_leader_epochs(data),
-    "replication-offset-checkpoint": lambda data, _: checkpoints.parse_offset_checkpoint(data),
-    "meta.properties": lambda data, _: checkpoints.parse_meta_properties(data),
-    "partition.metadata": lambda data, _: checkpoints.parse_partition_metadata(data),
-    "*.snapshot": lambda data, _: checkpoints.check_producer_snapshot(data),
+    "leader-epoch-checkpoint": lambda data, _: log_directory.parse_leader_epochs(data),
+    "replication-offset-checkpoint": lambda data, _: log_directory.parse_offset_checkpoint(data),
+    "meta.properties": lambda data, _: log_directory.parse_meta_properties(data),
+    "partition.metadata": lambda data, _: log_directory.parse_partition_metadata(data),
+    "*.snapshot": lambda data, _: log_directory.check_producer_snapshot(data),
     "*.index": of_file(lambda path: read_offset_index(path, 7)),
     "*.timeindex": of_file(lambda path: read_time_index(path, 7)),
     "*.txnindex": of_file(read_transaction_index),

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.codec.log.scans import HEADER_ROW, HeaderScan, sum_headers
+from pipeline.codec.log.batch_headers import HEADER_ROW, HeaderScan, sum_headers
 from pipeline.codec.records.key_table import TOP_KEY_COUNT, RecordTally
 from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
 from pipeline.model.log import Codec

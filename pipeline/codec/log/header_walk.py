@@ -14,10 +14,17 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.codec.log import batch_format as form
-from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_AT, MAX_MAGIC, Stop
+from pipeline.codec.log import batch_headers as form
+from pipeline.codec.log.batch_headers import (
+    BATCH_HEADER_BYTES,
+    HEADER_ROW,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_AT,
+    MAX_MAGIC,
+    Flaw,
+    Stop,
+)
 from pipeline.codec.log.compression import MAX_OUTPUT_BYTES, MAX_OUTPUT_RATIO, UNBOUNDED_RATIO_BYTES
-from pipeline.codec.log.scans import HEADER_ROW, Flaw
 
 _LENGTH_AND_MAGIC = struct.Struct(">i4xB")  # at byte 8 of an entry
 _BATCH_HEADER = np.dtype([(n, f">{code}") for n, code in zip(form.HEADER_FIELDS, form.HEADER_CODES, strict=True)])

@@ -3,9 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_AT, Stop
+from pipeline.codec.log.batch_headers import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_AT, Flaw, Stop
 from pipeline.codec.log.record_batch import read_entry_records
-from pipeline.codec.log.scans import Flaw
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 

@@ -12,14 +12,14 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pipeline.codec.log import batch_format
-from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_AT, MIN_LENGTH
+from pipeline.codec.log import batch_headers
+from pipeline.codec.log.batch_headers import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC_AT, MIN_LENGTH
 from pipeline.codec.log.compression import decompress
 from pipeline.errors import InputError
 from pipeline.model.log import BatchHeader, Record, TimestampType
 
 MAGIC = 2
-_HEADER = struct.Struct(f">{batch_format.HEADER_CODES}")
+_HEADER = struct.Struct(f">{batch_headers.HEADER_CODES}")
 _ENTRY = struct.Struct(">qiIbb")
 _INT64 = struct.Struct(">q")
 _KEY_START = (18, 26)  # by magic
@@ -73,7 +73,7 @@ def read_batch_header(data: bytes | memoryview, position: int = 0, *, file_posit
         raise InputError(f"{left} bytes left, want a batch header of {BATCH_HEADER_BYTES}", position=where)
     if data[position + MAGIC_AT] != MAGIC:
         raise InputError(f"magic {data[position + MAGIC_AT]}, want {MAGIC}", position=where)
-    fields = dict(zip(batch_format.HEADER_FIELDS, _HEADER.unpack_from(data, position), strict=True))
+    fields = dict(zip(batch_headers.HEADER_FIELDS, _HEADER.unpack_from(data, position), strict=True))
     size_bytes = fields.pop("length") + LOG_OVERHEAD_BYTES
     last_offset = fields["base_offset"] + fields.pop("last_offset_delta")
     return BatchHeader(position=where, size_bytes=size_bytes, last_offset=last_offset, **fields)
@@ -200,7 +200,7 @@ def unwrap(wrapper: Message) -> list[Record]:
     records = [replace(message.record, offset=base_offset + message.record.offset) for message in inner]
     offsets = [record.offset for record in records]
     low, high, own = min(offsets), max(offsets), wrapper.record.offset
-    if low < 0 or high > batch_format.MAX_BASE_OFFSET or max(high, own) - min(low, own) >= 2**31:
+    if low < 0 or high > batch_headers.MAX_BASE_OFFSET or max(high, own) - min(low, own) >= 2**31:
         raise InputError("inner messages with negative offsets, or far from the wrapper's")
     if wrapper.timestamp_type is TimestampType.LOG_APPEND_TIME:
         records = [replace(record, timestamp_ms=wrapper.record.timestamp_ms) for record in records]

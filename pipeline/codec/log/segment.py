@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.codec.log import problems as wording
-from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAX_MAGIC, Stop
+from pipeline.codec.log.batch_headers import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAX_MAGIC, Flaw, HeaderScan, Stop
 from pipeline.codec.log.header_walk import walk_batches
 from pipeline.codec.log.record_batch import read_entry_records
-from pipeline.codec.log.scans import Flaw, HeaderScan
 from pipeline.errors import InputError
 from pipeline.model.log import BatchHeader, Problem
 from pipeline.regular_files import open_regular

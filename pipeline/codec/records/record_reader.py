@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.codec.log.batch_format import BATCH_HEADER_BYTES, MAX_MAGIC, MIN_RECORD_BYTES
+from pipeline.codec.log.batch_headers import BATCH_HEADER_BYTES, MAX_MAGIC, MIN_RECORD_BYTES, Flaw, HeaderScan
 from pipeline.codec.log.compression import bound_output_bytes, decompress_into
 from pipeline.codec.log.problems import MAX_PROBLEMS, describe_flaw
 from pipeline.codec.log.record_batch import read_entry_records
-from pipeline.codec.log.scans import Flaw, HeaderScan
 from pipeline.codec.log.segment import CHUNK_BYTES
 from pipeline.codec.records.record_kernels import decode_batches
 from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan

@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.codec.records.arrival_layout import measure_field_bytes
+from pipeline.codec.records.record_scan import measure_field_bytes
 from pipeline.errors import ConfigError
 from pipeline.model.window import LATEST_MS
 from pipeline.partitioners.assignment import assign_partitions

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.codec.log.scans import Flaw, HeaderScan, sum_headers
+from pipeline.codec.log.batch_headers import Flaw, HeaderScan, sum_headers
 from pipeline.codec.log.segment import scan_headers
 from pipeline.sources.collected.manifest import LogProgress, SegmentTotals
 from pipeline.sources.files.log_gaps import find_begin_ms, find_sent_ms

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from pipeline.codec.log.batch_headers import HeaderScan
 from pipeline.codec.log.index_files import read_offset_index
-from pipeline.codec.log.scans import HeaderScan
 from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.model.cluster import (

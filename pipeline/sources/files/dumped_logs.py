@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.codec.log.directory_names import parse_directory_name
+from pipeline.codec.log.batch_headers import HEADER_ROW, Flaw, HeaderScan
+from pipeline.codec.log.log_directory import parse_directory_name
 from pipeline.codec.log.problems import limit_problems
-from pipeline.codec.log.scans import HEADER_ROW, Flaw, HeaderScan
 from pipeline.codec.tools.dump_text import DumpedSegment, find_dumped_files, parse_dumped_segment
 from pipeline.errors import InputError, parser
 from pipeline.model import log_tree

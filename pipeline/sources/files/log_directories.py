@@ -18,8 +18,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.codec.log.checkpoints import MetaProperties, parse_meta_properties, parse_offset_checkpoint
-from pipeline.codec.log.directory_names import parse_directory_name
+from pipeline.codec.log.log_directory import (
+    MetaProperties,
+    parse_directory_name,
+    parse_meta_properties,
+    parse_offset_checkpoint,
+)
 from pipeline.errors import InputError
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory

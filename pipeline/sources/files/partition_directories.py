@@ -4,8 +4,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.codec.log.checkpoints import parse_leader_epochs, parse_partition_metadata
-from pipeline.codec.log.directory_names import DirectoryName, parse_directory_name
+from pipeline.codec.log.log_directory import (
+    DirectoryName,
+    parse_directory_name,
+    parse_leader_epochs,
+    parse_partition_metadata,
+)
 from pipeline.errors import InputError
 from pipeline.model.log_tree import DirectoryKind, PartitionDirectory, SegmentFile
 from pipeline.sources.files.directory_walk import SEGMENT_NAME, DirectoryWalk, Listing

@@ -21,7 +21,7 @@ class ConsumerGroups(TextSource):
 
     def describe(self, described: Described) -> None:
         """Adds what each group consumes, at the instants in the names of the files."""
-        from pipeline.codec.tools.consumer_group_text import parse_consumer_groups
+        from pipeline.codec.tools.tool_text import parse_consumer_groups
         from pipeline.sources.files.directory_walk import list_files, split_instant
 
         problems = described.problems[self.kind]

@@ -6,8 +6,8 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.codec.log.batch_headers import HeaderScan
 from pipeline.codec.log.index_files import TransactionIndex, read_transaction_index
-from pipeline.codec.log.scans import HeaderScan
 from pipeline.errors import InputError
 from pipeline.regular_files import open_regular
 

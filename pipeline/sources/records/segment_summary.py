@@ -8,11 +8,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.codec.log.checkpoints import check_producer_snapshot
-from pipeline.codec.log.index_checks import check_offset_index, check_time_index, check_transaction_index
-from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
+from pipeline.codec.log.batch_headers import HeaderScan, sum_headers
+from pipeline.codec.log.index_files import (
+    check_offset_index,
+    check_time_index,
+    check_transaction_index,
+    read_offset_index,
+    read_time_index,
+    read_transaction_index,
+)
+from pipeline.codec.log.log_directory import check_producer_snapshot
 from pipeline.codec.log.problems import limit_problems
-from pipeline.codec.log.scans import HeaderScan, sum_headers
 from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.model.log import Problem

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.codec.log.scans import sum_headers
+from pipeline.codec.log.batch_headers import sum_headers
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
 from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment, split_by_window

@@ -6,7 +6,7 @@ import numpy as np
 from confluent_kafka import Producer
 from kafka import TopicPartition as ClientTopicPartition
 
-from pipeline.codec.log.scans import HEADER_ROW
+from pipeline.codec.log.batch_headers import HEADER_ROW
 from pipeline.codec.log.segment import scan_headers
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow

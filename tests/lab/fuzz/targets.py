@@ -17,22 +17,25 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-from pipeline.codec.log import checkpoints
+from pipeline.codec.log import log_directory
 from pipeline.codec.log.compression import decompress
-from pipeline.codec.log.directory_names import parse_directory_name
 from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
+from pipeline.codec.log.log_directory import parse_directory_name
 from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.segment import iter_batches, scan_reply
 from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
-from pipeline.codec.records.key_counts import KeyCounter
-from pipeline.codec.records.key_table import RecordTally
+from pipeline.codec.records.key_table import KeyCounter, RecordTally
 from pipeline.codec.records.record_reader import decode_reply
-from pipeline.codec.tools.consumer_group_text import parse_consumer_groups
 from pipeline.codec.tools.dump_text import parse_dumped_segment
 from pipeline.codec.tools.reassignment_text import parse_reassignment, parse_reassignment_status
-from pipeline.codec.tools.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
+from pipeline.codec.tools.tool_text import (
+    parse_consumer_groups,
+    parse_log_dirs_describe,
+    parse_offsets,
+    parse_topics_describe,
+)
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.yaml_file import read_yaml
 from pipeline.errors import ConfigError, InputError
@@ -51,7 +54,7 @@ from tests.oracles.segment_reader import read_plainly
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pipeline.codec.log.scans import HeaderScan
+    from pipeline.codec.log.batch_headers import HeaderScan
 
 ROOT = Path(__file__).parents[3]
 _ROOM = GuardedBytes(64 << 10)
@@ -174,11 +177,11 @@ def _of_checkpoints(files: Callable[[str], tuple[bytes, ...]]) -> dict[str, Targ
         "index": Target(files("*.index"), _of_file(lambda path: read_offset_index(path, 7))),
         "timeindex": Target(files("*.timeindex"), _of_file(lambda path: read_time_index(path, 7))),
         "txnindex": Target(files("*.txnindex"), _of_file(read_transaction_index)),
-        "snapshot": Target(files("*.snapshot"), checkpoints.check_producer_snapshot),
-        "leader epochs": Target(files("leader-epoch-checkpoint"), checkpoints.parse_leader_epochs),
-        "offset checkpoint": Target(files("replication-offset-checkpoint"), checkpoints.parse_offset_checkpoint),
-        "meta.properties": Target(files("meta.properties"), checkpoints.parse_meta_properties),
-        "partition.metadata": Target(files("partition.metadata"), checkpoints.parse_partition_metadata),
+        "snapshot": Target(files("*.snapshot"), log_directory.check_producer_snapshot),
+        "leader epochs": Target(files("leader-epoch-checkpoint"), log_directory.parse_leader_epochs),
+        "offset checkpoint": Target(files("replication-offset-checkpoint"), log_directory.parse_offset_checkpoint),
+        "meta.properties": Target(files("meta.properties"), log_directory.parse_meta_properties),
+        "partition.metadata": Target(files("partition.metadata"), log_directory.parse_partition_metadata),
     }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import pipeline
-from pipeline.codec.records import key_kernels, record_kernels
+from pipeline.codec.records import record_kernels
 from pipeline.compilation import fingerprint_sources, list_sources
 from pipeline.partitioners import hash_kernels
 from pipeline.simulator.engine import run
@@ -26,7 +26,7 @@ def imported_files(path):
 @pytest.mark.parametrize(
     ("module", "kernel", "signature_count"),
     [
-        (key_kernels, key_kernels.number_keys, 1),
+        (record_kernels, record_kernels.number_keys, 1),
         (record_kernels, record_kernels.decode_batches, 1),
         (hash_kernels, hash_kernels.hash_column, 1),
         (run, run.continue_run, 1),
@@ -37,7 +37,7 @@ def test_cache_files_carry_the_fingerprint(module, kernel, signature_count):
     assert len(kernel.nopython_signatures) == signature_count, "compiled at import"
 
 
-@pytest.mark.parametrize("module", [key_kernels, record_kernels, hash_kernels, run])
+@pytest.mark.parametrize("module", [record_kernels, hash_kernels, run])
 def test_fingerprint_covers_what_kernels_import(module):
     """A source missing from the fingerprint would leave yesterday's machine code running after a change to it."""
     covered = list_sources(Path(module.__file__))

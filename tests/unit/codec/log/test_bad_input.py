@@ -11,7 +11,7 @@ import google_crc32c
 import pytest
 import zstandard
 
-from pipeline.codec.log.scans import Flaw
+from pipeline.codec.log.batch_headers import Flaw
 from pipeline.codec.log.segment import scan_headers
 from pipeline.codec.records.record_reader import MOST_BATCH_RECORDS, MOST_OUTPUT_BYTES, MOST_RECORDS, iter_record_scans
 from pipeline.model.log import Codec

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.codec.log.checkpoints import (
+from pipeline.codec.log.log_directory import (
     MetaProperties,
     parse_leader_epochs,
     parse_meta_properties,

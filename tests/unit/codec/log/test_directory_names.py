@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.codec.log.directory_names import MAX_TOPIC_LENGTH, parse_directory_name
+from pipeline.codec.log.log_directory import MAX_TOPIC_LENGTH, parse_directory_name
 from pipeline.errors import InputError
 from pipeline.model.log_tree import DirectoryKind
 

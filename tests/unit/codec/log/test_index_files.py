@@ -5,8 +5,8 @@ import struct
 import google_crc32c
 import pytest
 
-from pipeline.codec.log.checkpoints import check_producer_snapshot
 from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
+from pipeline.codec.log.log_directory import check_producer_snapshot
 from pipeline.errors import InputError
 
 

@@ -4,8 +4,12 @@ import json
 
 import pytest
 
-from pipeline.codec.tools.consumer_group_text import parse_consumer_groups
-from pipeline.codec.tools.tool_text import parse_log_dirs_describe, parse_offsets, parse_topics_describe
+from pipeline.codec.tools.tool_text import (
+    parse_consumer_groups,
+    parse_log_dirs_describe,
+    parse_offsets,
+    parse_topics_describe,
+)
 from pipeline.errors import InputError
 
 TOPICS_41 = """\

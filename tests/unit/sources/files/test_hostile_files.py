@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipeline.codec.log.batch_headers import HEADER_ROW, HeaderScan
 from pipeline.codec.log.index_files import OFFSET_ENTRY, TXN_ENTRY, read_offset_index, read_transaction_index
-from pipeline.codec.log.scans import HEADER_ROW, HeaderScan
 from pipeline.codec.log.segment import scan_headers
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.errors import InputError

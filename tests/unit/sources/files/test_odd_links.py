@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from pipeline.codec.log.checkpoints import parse_meta_properties
+from pipeline.codec.log.log_directory import parse_meta_properties
 from pipeline.errors import InputError
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.files.directory_walk import DirectoryWalk, list_files
