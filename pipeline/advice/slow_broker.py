@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pipeline.advice.following import Ends, LeaderReplay, describe_ratios
-from pipeline.measures import slow_brokers
+from pipeline.measures.outages import is_slow
 from pipeline.model.number_text import format_clock, format_ms, format_percent, format_ratio
 from pipeline.model.promise import Recommendation
 
@@ -48,7 +48,7 @@ class BrokerAnswers:
     @property
     def is_slow(self) -> bool:
         """Whether it answers so late that producers would notice."""
-        return slow_brokers.is_slow(self.latency_avg_ms, self.ratio_to_peers)
+        return is_slow(self.latency_avg_ms, self.ratio_to_peers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from pipeline.measures.dispersion import slot_ms
+from pipeline.measures.chance import slot_ms
 from pipeline.measures.outages import sum_known_ms
 from pipeline.measures.zone_plans import ZoneLoads
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
@@ -30,9 +30,8 @@ from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BAT
 from pipeline.tables.values import tuples_of
 from pipeline.transforms import shares as share_sums
 from pipeline.transforms.arithmetic import HALF, join_squares
-from pipeline.transforms.group_balance import measure_groups
 from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
-from pipeline.transforms.topic_health import count_replicas, measure_topic_health
+from pipeline.transforms.topic_health import count_replicas, measure_groups, measure_topic_health
 from pipeline.transforms.zone_traffic import WindowZones, list_zone_loads, measure_zone_traffic, sum_rack_aware_bytes
 
 _MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS, LATENCY, ZONE_TRAFFIC)

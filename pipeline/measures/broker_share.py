@@ -8,8 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.measures.causes import Causes, fair_loads, split_causes, split_excess
-from pipeline.measures.chance import CHANCE_LEVEL, chance_p_value, chance_ratio, effective_units
-from pipeline.measures.dispersion import SlotLoads, estimate_inflation, peak_share_ratios, place_slots
+from pipeline.measures.chance import (
+    CHANCE_LEVEL,
+    SlotLoads,
+    chance_p_value,
+    chance_ratio,
+    effective_units,
+    estimate_inflation,
+    peak_share_ratios,
+    place_slots,
+)
 from pipeline.measures.window_loads import Floats, Places, WindowLoads, expected_shares, sum_by
 
 _TERMS = ("leaders", "topic_mix", "partition_skew", "heavy_keys", "hash_luck", "remainder")

@@ -26,8 +26,16 @@ from typing import Literal
 
 import numpy as np
 
-from pipeline.measures.leadership_board import EVENNESS, MOST_EXAMINED, Board, Effort, measure_excess
-from pipeline.measures.plan_moves import choose_gone, list_dead, list_replica_moves
+from pipeline.measures.leadership_board import (
+    EVENNESS,
+    MOST_EXAMINED,
+    Board,
+    Effort,
+    choose_gone,
+    list_dead,
+    list_replica_moves,
+    measure_excess,
+)
 from pipeline.measures.plan_steps import MOST_PLACEMENTS, Changes, count_placements, take_back, try_all
 from pipeline.measures.window_loads import Floats, Places
 from pipeline.model.placement import Brokers, PartitionMove, Partitions, PlacedPartition, PlacementBroker

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.partitioners.columns import find_keys, hash_keys, view_offsets
+from pipeline.partitioners.hash_kernels import find_keys, hash_keys, view_offsets
 from pipeline.partitioners.hashes import HashName, place_hashes, take_modulo
 from pipeline.partitioners.strategy import KeyForm, KeyRule, Strategy, check_partition_count, choose_partition
 

@@ -199,7 +199,7 @@ def choose_partition(strategy: Strategy, key: bytes | None, partition_count: int
         return None
     import pyarrow as pa  # noqa: PLC0415  (and Numba, which reading the configuration does without)
 
-    from pipeline.partitioners.columns import hash_keys  # noqa: PLC0415
+    from pipeline.partitioners.hash_kernels import hash_keys  # noqa: PLC0415
 
     hashed = hash_keys(pa.array([strategy.form.prepare(key or b"")], pa.binary()), strategy.hash)
     return take_modulo(strategy.mask.apply(int(hashed.values[0])), partition_count)

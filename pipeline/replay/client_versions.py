@@ -8,8 +8,7 @@ from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.partitioner.clients import Bounds, ClientChoice, list_choices, rule_of
 from pipeline.calibration.partitioner.settings import Setting
 from pipeline.calibration.partitioner.switch_rules import SwitchRule
-from pipeline.partitioners.recorded import list_families
-from pipeline.partitioners.registry import STRATEGIES
+from pipeline.partitioners.registry import STRATEGIES, list_families
 from pipeline.partitioners.strategy import parse_version, read_kafka_version
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, Recording, Row, SessionKey

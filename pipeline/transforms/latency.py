@@ -1,9 +1,21 @@
-"""From `silver.producer_nodes` to `gold.latency`: each broker compared with its peers and with its own history."""
+"""`gold.latency`, each broker beside its peers and its own past; and how long requests took between two scrapes.
 
+Kafka's `request-latency-avg` is over samples of 30 s, the current one and one or two before it (`SampledStat`: of 3.2.3 a sample
+ends 60 s after it began, of 3.9.1 and 4.1.1 60 s after its last event, as their recordings show). With the requests counted,
+average times count is the time that all requests of these samples took, and from scrape to scrape that grows by what the new
+ones took. No metric says when a sample begins: it is the instant with which no request takes less than nothing or longer than
+the longest. librdkafka's `rtt` is left alone: it has far more than five requests under way, from which no delay follows.
+"""
+
+from typing import Any
+
+import numpy as np
 import polars as pl
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.transforms.arithmetic import divide, median_of, sum_in_order, sum_sorted
+from pipeline.transforms.producer_nodes import START_NAMES, read_client_values, read_node_values
 
 ALL_CLIENTS = "*"
 HISTORY_WINDOWS = 24
@@ -48,3 +60,136 @@ def _sum_nodes(nodes: pl.DataFrame) -> pl.DataFrame:
         divide(sum_sorted(latency * requests), sum_in_order(timed.sort())).alias("request_latency_avg_ms"),
         pl.col("request_latency_max_ms").max(),
     )
+
+
+Floats = NDArray[np.float64]
+SAMPLE_MS = 30_000  # `metrics.sample.window.ms`
+KEPT = (1, 2)  # samples beside the current one
+LEAST_REQUESTS = 10  # spans with fewer are joined: a mean of few says little
+_TRIED_MS = 500  # apart are the instants tried as begin of a sample
+_CLIENT = ("source", "instance", "client_id")
+_SUBJECT = (*_CLIENT, "broker_id")
+_VALUES = ("observed_at_ms", "request_total", "byte_total", "latency_avg", "latency_max")
+
+
+def measure_requests(samples: pl.DataFrame) -> pl.DataFrame:
+    """Mean latency of requests, and of batches in the producer, by span between scrapes, from `samples.with_labels`.
+
+    Columns source, instance, client_id, broker_id, start_ms, end_ms, request_count, byte_count, latency_ms; in order of
+    time by client and broker. Rows without a broker have the wait of batches of all brokers, as requests.
+    """
+    rows: list[dict[str, Any]] = []
+    started = samples.filter(pl.col("name").is_in(START_NAMES)).group_by(_CLIENT)
+    starts = {client: np.sort(own["value"].drop_nulls().unique().to_numpy()) for client, own in started}
+    scrapes = {
+        instance: np.sort(own["observed_at_ms"].unique().to_numpy())
+        for instance, own in samples.select("source", "instance", "observed_at_ms").group_by("source", "instance")
+    }
+    nodes = read_node_values(samples).filter(~pl.col("is_librdkafka")).select(*_SUBJECT, *_VALUES)
+    waits = read_client_values(samples).select(*_CLIENT, "observed_at_ms", "queue_time_avg", "queue_time_max")
+    summed = pl.col("request_total", "byte_total").sum()
+    sums = nodes.group_by(*_CLIENT, "observed_at_ms").agg(summed, broker_id=pl.lit(None, pl.Int64))
+    queues = sums.join(waits, on=[*_CLIENT, "observed_at_ms"])
+    queues = queues.rename({"queue_time_avg": "latency_avg", "queue_time_max": "latency_max"})
+    both = pl.concat([nodes, queues.select(nodes.columns)])
+    for own in both.sort(*_SUBJECT, "observed_at_ms").partition_by(_SUBJECT, maintain_order=True):
+        known = dict(zip(_SUBJECT, own.select(_SUBJECT).row(0), strict=True))
+        client = known["source"], known["instance"], known["client_id"]
+        instants = scrapes[client[:2]], starts.get(client, np.empty(0))
+        # parted where the counter fell: another process
+        known_only = own.filter(pl.col("request_total").is_not_null())
+        number = (pl.col("request_total").diff() < 0).fill_null(value=False).cum_sum()
+        for life in known_only.with_columns(number.alias("life")).partition_by("life", maintain_order=True):
+            rows += [known | span for span in _list_spans(life, instants)]
+    return pl.DataFrame(rows, {**dict.fromkeys(_CLIENT, pl.String), "broker_id": pl.Int64, **_SPAN}, orient="row")
+
+
+_SPAN = {"start_ms": pl.Int64, "end_ms": pl.Int64} | dict.fromkeys(
+    ("request_count", "byte_count", "latency_ms"), pl.Float64
+)
+
+
+def _list_spans(life: pl.DataFrame, instants: tuple[NDArray[np.int64], Floats]) -> list[dict[str, Any]]:
+    """A connection that the scrape before did not have counts from there, or from a start in between (`instants`)."""
+    columns = [life[name].cast(pl.Float64).to_numpy() for name in _VALUES]
+    first_ms = columns[0][0]
+    scrapes, starts = (each[each < first_ms] for each in instants)
+    before = [*scrapes[-1:], *starts[starts >= first_ms - SAMPLE_MS][-1:]]
+    if before:
+        new = (float(max(before)), 0.0, 0.0, np.nan, np.nan)
+        columns = [np.concatenate([[value], column]) for value, column in zip(new, columns, strict=True)]
+    at_ms, counts, sizes, averages, longest = columns
+    if len(at_ms) < 2:
+        return []
+    means = take_apart(at_ms, counts, averages, longest)
+    spans, start = [], 0
+    for end in range(1, len(at_ms)):
+        rise = np.diff(counts[start : end + 1])
+        known = (rise > 0) & np.isfinite(means[start:end])
+        if rise.sum() < LEAST_REQUESTS or not known.any():
+            continue
+        latency_ms = float(np.average(means[start:end][known], weights=rise[known]))
+        size = float(sizes[end] - sizes[start])
+        values = (int(at_ms[start]), int(at_ms[end]), float(rise.sum()), max(size, 0.0), latency_ms)
+        spans.append(dict(zip(_SPAN, values, strict=True)))
+        start = end
+    return spans
+
+
+def take_apart(at_ms: Floats, counts: Floats, averages: Floats, longest: Floats) -> Floats:
+    """Mean between each two of the scrapes' instants, which rise; NaN where nothing was counted.
+
+    float64[n] each: `counts`, events until then; `averages`, Kafka's; `longest`, event of its samples, or NaN.
+    """
+    result = np.full(len(at_ms) - 1, np.nan)
+    first = int(np.argmax(np.isfinite(averages)))
+    if not first:  # none, or an older connection: what its samples hold of the time before is not known
+        return result
+    per_ms = max((counts[-1] - counts[0]) / (at_ms[-1] - at_ms[0]), 1e-9)
+    # A sample begins with the first event after the one before has ended.
+    period_ms = SAMPLE_MS + min(1 / per_ms, SAMPLE_MS)
+    # Samples that still count then began no earlier, however long nobody looked.
+    earliest_ms = max(at_ms[first - 1], at_ms[first] - (max(KEPT) + 1) * period_ms)
+    begins = np.tile(np.arange(earliest_ms, at_ms[first], _TRIED_MS), len(KEPT))
+    kept = np.repeat(KEPT, len(begins) // len(KEPT))
+    sums, is_cut = _add_up(at_ms, counts, np.nan_to_num(averages), (begins, kept, period_ms))
+    rise, grown = np.diff(counts), np.diff(sums, axis=0)
+    most = np.maximum(np.nan_to_num(longest[1:]), np.nan_to_num(averages[1:])) * rise
+    excess = np.clip(-grown, 0, None) + np.clip(grown - most[:, None], 0, None)
+    best = int(np.argmin(excess.sum(axis=0)))
+    counted = rise > 0
+    means = np.clip(grown[counted, best], 0, most[counted]) / rise[counted]
+    result[counted] = _bound_cut(means, is_cut[1:, best][counted])
+    return result
+
+
+def _add_up(
+    at_ms: Floats, counts: Floats, averages: Floats, tried: tuple[Floats, NDArray[np.int64], float]
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """What all events until each instant took, for each begin tried, and whether a sample was dropped just before."""
+    begins, kept, period_ms = tried
+    sums = np.zeros((len(at_ms), len(begins)))
+    is_cut = np.zeros(sums.shape, bool)
+    before = np.full(len(begins), -1.0)
+    columns = np.arange(len(begins))
+    for number, instant in enumerate(at_ms):
+        oldest = np.floor((instant - begins) / period_ms) - kept
+        start_ms = begins + oldest * period_ms
+        high = np.clip(np.searchsorted(at_ms, start_ms), 1, max(number - 1, 1))
+        part = np.clip((start_ms - at_ms[high - 1]) / (at_ms[high] - at_ms[high - 1]), 0.0, 1.0)
+        count = counts[high - 1] + part * (counts[high] - counts[high - 1])
+        low_sum, high_sum = sums[high - 1, columns], sums[high, columns]
+        took = low_sum + part * (high_sum - low_sum)
+        sums[number] = took + averages[number] * (counts[number] - count) if number else 0.0
+        is_cut[number] = (oldest != before) & (oldest >= 0) & (number > 0)
+        before = oldest
+    return sums, is_cut
+
+
+def _bound_cut(means: Floats, is_cut: NDArray[np.bool_]) -> Floats:
+    """Where a sample was dropped the sum is least certain: such a mean keeps between its neighbours'."""
+    if len(means) < 3:
+        return means
+    low, high = np.minimum(means[:-2], means[2:]), np.maximum(means[:-2], means[2:])
+    middle = np.where(is_cut[1:-1], np.clip(means[1:-1], low, high), means[1:-1])
+    return np.concatenate([means[:1], middle, means[-1:]])

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.partitioners.assignment import NO_PARTITION, assign_partitions
-from pipeline.partitioners.columns import hash_keys
+from pipeline.partitioners.hash_kernels import hash_keys
 from pipeline.partitioners.hashes import HashName, Mask, to_signed
 from pipeline.partitioners.registry import STRATEGIES, find_strategy
 from pipeline.partitioners.strategy import KeyForm, choose_partition

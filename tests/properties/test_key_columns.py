@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import InputError
 from pipeline.partitioners.assignment import NO_PARTITION, REFUSED_KEY, assign_partitions
-from pipeline.partitioners.columns import hash_keys
+from pipeline.partitioners.hash_kernels import hash_keys
 from pipeline.partitioners.hashes import HashName, Mask, place_hashes, take_modulo
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import choose_partition

@@ -8,7 +8,7 @@ import pytest
 from pipeline.model.window import TimeWindow
 from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
 from pipeline.tables.arrow_types import format_sql_schema
-from pipeline.transforms.coverage import find_covered_less, find_disputed, sum_windows
+from pipeline.transforms.traffic import find_covered_less, find_disputed, sum_windows
 
 W = [TimeWindow(minute * 60_000, (minute + 1) * 60_000) for minute in range(4)]
 P0, P1 = ("t", "id", 0), ("t", "id", 1)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pipeline.calibration.partitioner.switch_rules import SwitchRule
 from pipeline.model.window import NS_PER_MS
 from pipeline.partitioners.clients.java import RACK_AWARE
-from pipeline.partitioners.recorded import list_families
-from pipeline.partitioners.registry import STRATEGIES
+from pipeline.partitioners.registry import STRATEGIES, list_families
 from pipeline.partitioners.strategy import ClientSpan
 from pipeline.simulator.clients.client import PLACEMENTS
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA

@@ -36,8 +36,8 @@ from pipeline.sources.records.scan_settings import ScanSettings, take_secret
 from pipeline.sources.source import ClusterReading
 from pipeline.stages import Parts, Pieces, Staging
 from pipeline.transforms.counters import SampleSettings
-from pipeline.transforms.coverage import find_disputed, sum_windows
 from pipeline.transforms.samples import COUNTS, INSTANCE, PROBLEMS, summarise_samples
+from pipeline.transforms.traffic import find_disputed, sum_windows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from pipeline.storage.tables_on_disk import table_path
 from pipeline.storage.window_status import StoredWindows, committed_windows
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
-from pipeline.transforms.coverage import find_covered_less
+from pipeline.transforms.traffic import find_covered_less
 
 Expired = dict[str, set[TimeWindow]]  # by source, windows of which it gives less than is stored
 LATE_MS = HOUR_MS  # how late a run may come and still observe the state of its window: schedules slip

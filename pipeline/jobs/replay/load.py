@@ -32,8 +32,8 @@ from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 from pipeline.transforms.counters import SampleSettings
+from pipeline.transforms.latency import measure_requests
 from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
-from pipeline.transforms.request_latency import measure_requests
 from pipeline.transforms.samples import with_labels
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})

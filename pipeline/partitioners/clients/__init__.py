@@ -1,1 +1,1 @@
-"""One file per client: `STRATEGIES`, a tuple of values. A new file is found by the registry without being named."""
+"""What each client does, as tuples of strategies; `registry` names the tuples."""

@@ -1,17 +1,25 @@
-"""Apache Kafka's Java producer, from 0.8.2 on, and everything that wraps it.
+"""Clients on the JVM: Apache Kafka's Java producer, from 0.8.2 on, and everything that wraps it; Spring, Scala, Pulsar.
 
 A key is hashed over all partitions, with a leader or not; a key of no bytes is a key. A partition named by the record
 wins. A custom partitioner's negative result is refused since 3.2.
 
+Spring Cloud Stream takes any object: of a byte array it takes the identity, which is not a function of the bytes. The partition
+is set on the record, so that no Kafka partitioner is asked; spring-kafka has no rule of its own (Java's). The Scala producer of
+Kafka 0.7 to 0.10 gives a record without a key to one random partition with a leader, kept until the metadata is read again
+(`topic.metadata.refresh.interval.ms`, 10 minutes). Pulsar's key is a text; `keyBytes` travel, and are hashed, as Base64.
+
 References:
     Kafka `clients/producer/internals/{DefaultPartitioner,BuiltInPartitioner,StickyPartitionCache}.java`,
-    `clients/producer/{RoundRobinPartitioner,UniformStickyPartitioner}.java`; KIP-480, KIP-794, KIP-1123; KAFKA-9965, KAFKA-17632.
+    `clients/producer/{RoundRobinPartitioner,UniformStickyPartitioner}.java`; KIP-480, KIP-794, KIP-1123; KAFKA-9965, KAFKA-17632;
+    `GroupCoordinatorService.partitionFor`, `offsets.topic.num.partitions` (50); 0.8.2.0
+    `core/src/main/scala/kafka/producer/{DefaultPartitioner,ByteArrayPartitioner}.scala`; spring-cloud-stream `PartitionHandler`,
+    `DefaultPartitionSelector`; Pulsar `RoundRobinPartitionMessageRouterImpl`, `JavaStringHash`, `Murmur3Hash32`; `hashingScheme`.
 """
 
 from dataclasses import replace
 
-from pipeline.partitioners.hashes import HashName
-from pipeline.partitioners.strategy import ClientSpan, Keyless, Strategy, Use
+from pipeline.partitioners.hashes import HashName, Mask
+from pipeline.partitioners.strategy import ClientSpan, KeyForm, Keyless, KeyRule, Strategy, Use
 
 CLIENT = "kafka-clients"
 RACK_AWARE = "java-builtin-rack-aware"
@@ -48,7 +56,7 @@ _STICKY = Keyless(
     "one partition until a batch is full or sent, then another", simulated=_NEEDS_BATCHES, placement="STICKY"
 )
 
-STRATEGIES = (
+JAVA = (
     replace(_KEYED, spans=(ClientSpan("2.3.1", "0.10.2 to 2.3"),)),
     replace(
         _KEYED,
@@ -159,5 +167,101 @@ STRATEGIES = (
         hash=None,
         keyless=Keyless("round robin from 0 over partitions with a leader", placement="ROUND_ROBIN"),
         spans=(ClientSpan("4.1.1", "3.9.2 or later with RoundRobinPartitioner"),),
+    ),
+)
+
+
+_SPRING = Strategy(
+    name="spring-cloud-stream",
+    client="spring-cloud-stream",
+    uses=(Use("partition-key-expression, text", is_default=True),),
+    source="PartitionHandler",
+    hash=HashName.JAVA_STRING,
+    mask=Mask.MAGNITUDE_OR_ZERO,
+    form=KeyForm.TEXT,
+    null_key=KeyRule.REFUSED,
+    differs="Java's string hash of the partition key expression's value",
+)
+
+JAVA_STRING = (
+    _SPRING,
+    replace(
+        _SPRING,
+        name="spring-cloud-stream-byte-array",
+        uses=(Use("partition-key-expression, byte[]"),),
+        hash=None,
+        null_key=KeyRule.KEYLESS,
+        keyless=Keyless("the array's identity, in effect random"),
+        differs="hashes the array object, not its bytes",
+    ),
+    replace(
+        _SPRING,
+        name="consumer-group-coordinator",
+        client="kafka (broker)",
+        uses=(Use("group.id on __consumer_offsets", is_default=True),),
+        source="GroupCoordinatorService.partitionFor",
+        differs="the group's partition of __consumer_offsets; its leader coordinates the group",
+    ),
+)
+
+
+_SCALA = Strategy(
+    name="scala-default",
+    client="kafka (Scala producer)",
+    uses=(Use("kafka.producer.DefaultPartitioner", since="0.7", before="0.11", is_default=True),),
+    source="kafka.producer.DefaultPartitioner",
+    hash=HashName.JAVA_STRING,
+    mask=Mask.MAGNITUDE_OR_ZERO,
+    form=KeyForm.TEXT,
+    keyless=Keyless("one random partition with a leader, until the metadata is read again"),
+    differs="Java's hash of the key as an object, not murmur2 of its bytes",
+)
+
+SCALA = (
+    _SCALA,
+    replace(
+        _SCALA,
+        name="scala-byte-array",
+        uses=(Use("kafka.producer.ByteArrayPartitioner", since="0.8", before="0.11"),),
+        source="kafka.producer.ByteArrayPartitioner",
+        hash=HashName.JAVA_ARRAY,
+        form=KeyForm.BYTES,
+    ),
+)
+
+
+_PULSAR = Strategy(
+    name="pulsar-java-string",
+    client="pulsar-client",
+    uses=(Use("hashingScheme=JavaStringHash, key", is_default=True),),
+    source="RoundRobinPartitionMessageRouterImpl, JavaStringHash",
+    hash=HashName.JAVA_STRING,
+    form=KeyForm.TEXT,
+    keyless=Keyless("the 10 ms slot of the clock, plus a random start"),
+    differs="Java's string hash",
+)
+_PULSAR_MURMUR3 = replace(
+    _PULSAR,
+    name="pulsar-murmur3",
+    uses=(Use("hashingScheme=Murmur3_32Hash, key"),),
+    source="RoundRobinPartitionMessageRouterImpl, Murmur3Hash32",
+    hash=HashName.MURMUR3,
+    differs="murmur3",
+)
+
+PULSAR = (
+    _PULSAR,
+    _PULSAR_MURMUR3,
+    replace(
+        _PULSAR,
+        name="pulsar-java-string-key-bytes",
+        uses=(Use("hashingScheme=JavaStringHash, keyBytes", is_default=True),),
+        form=KeyForm.BASE64,
+    ),
+    replace(
+        _PULSAR_MURMUR3,
+        name="pulsar-murmur3-key-bytes",
+        uses=(Use("hashingScheme=Murmur3_32Hash, keyBytes"),),
+        form=KeyForm.BASE64,
     ),
 )

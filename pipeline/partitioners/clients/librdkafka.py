@@ -67,4 +67,4 @@ _SINCE_STICKY = (
     _keyed("fnv1a_random", HashName.FNV1A, Mask.MAGNITUDE, KeyRule.KEYLESS, KeyRule.HASHED),
 )
 
-STRATEGIES = (*_SINCE_STICKY, *(_before_sticky(strategy) for strategy in _SINCE_STICKY if strategy.keyless))
+LIBRDKAFKA = (*_SINCE_STICKY, *(_before_sticky(strategy) for strategy in _SINCE_STICKY if strategy.keyless))

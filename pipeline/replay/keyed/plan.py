@@ -7,8 +7,16 @@ from fnmatch import fnmatchcase
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.errors import ConfigError
 from pipeline.model.window import TimeWindow
-from pipeline.partitioners.recorded import KeyFunction, StrategyFamily, is_replayable, key_function_of, list_families
-from pipeline.partitioners.registry import find_strategy, is_custom, load_custom
+from pipeline.partitioners.registry import (
+    KeyFunction,
+    StrategyFamily,
+    find_strategy,
+    is_custom,
+    is_replayable,
+    key_function_of,
+    list_families,
+    load_custom,
+)
 from pipeline.partitioners.strategy import KeyRule, Strategy
 from pipeline.replay.simulated.producers import check_producer, is_simulated, name_strategy
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
-from pipeline.partitioners.columns import view_offsets
+from pipeline.partitioners.hash_kernels import view_offsets
 from pipeline.replay.keyed.buckets import TEXT_COLUMN, Columns, replay_bucket, sum_unassigned
 from pipeline.replay.keyed.plan import AnswerColumn, HashColumn, KeyedPlan
 from pipeline.replay.keyed.sums import NAMED, TopicSums, merge_sums

@@ -13,7 +13,7 @@ from pipeline.calibration.caveats import Caveat, Statement
 from pipeline.config.replay import IN_USE
 from pipeline.errors import ConfigError
 from pipeline.measures.hash_verdicts import Explained, HashVerdict, judge_hash
-from pipeline.partitioners.recorded import choose_for_no_key
+from pipeline.partitioners.registry import choose_for_no_key
 from pipeline.replay.keyed.plan import KeyedPlan, KeyedTopicPlan, resolve_strategy
 from pipeline.replay.keyed.sums import BYTES, KEYS, NAMED, RECORDS, MoveTotals, TopicSums, add_cells
 from pipeline.replay.loads import UNKNOWN, Estimate, Loads, known_loads, spread_unknown

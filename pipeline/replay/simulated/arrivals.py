@@ -18,8 +18,7 @@ from pipeline.calibration.session_traffic import SessionTraffic
 from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.model.window import NS_PER_MS
 from pipeline.partitioners.hashes import place_hashes
-from pipeline.partitioners.recorded import HASH_COLUMNS, choose_for_no_key, key_function_of
-from pipeline.partitioners.registry import find_strategy
+from pipeline.partitioners.registry import HASH_COLUMNS, choose_for_no_key, find_strategy, key_function_of
 from pipeline.partitioners.strategy import KeyRule, Strategy
 from pipeline.replay.keyed.tasks import parse_key_ids
 from pipeline.replay.simulated.plan import FAMILY_OF, GroupTopic, SessionGroup

@@ -15,9 +15,8 @@ from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.service.model import ServiceModel
 from pipeline.config.replay import Candidate
 from pipeline.errors import ConfigError
-from pipeline.measures.slow_brokers import SLOW_RATIO, SLOWER_MS
-from pipeline.partitioners.recorded import list_families
-from pipeline.partitioners.registry import find_strategy
+from pipeline.measures.outages import SLOW_RATIO, SLOWER_MS
+from pipeline.partitioners.registry import find_strategy, list_families
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import MOST_PARTITIONS, MOST_QUEUES, ProducerSession, Recording, SessionKey, TopicWindow
 from pipeline.replay.simulated.producers import KEEP, CandidateProducer, resolve_candidate

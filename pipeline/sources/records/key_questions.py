@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from pipeline.config.sections import COUNTS_ONLY
 from pipeline.errors import ConfigError
 from pipeline.model.log import TopicPartition
-from pipeline.partitioners.recorded import list_families
-from pipeline.partitioners.registry import find_strategy, is_custom
+from pipeline.partitioners.registry import find_strategy, is_custom, list_families
 from pipeline.partitioners.strategy import Strategy, choose_partition
 from pipeline.sources.records.segment_scan import RecordLog
 

@@ -13,8 +13,8 @@ from pipeline.codec.records.arrivals import join_runs
 from pipeline.codec.records.key_ids import make_key_ids
 from pipeline.codec.records.key_table import KeyCounter, KeyCounts, take_keys
 from pipeline.codec.records.record_scan import NO_WINDOW, RecordScan
-from pipeline.partitioners.columns import hash_keys
-from pipeline.partitioners.recorded import HASH_COLUMNS
+from pipeline.partitioners.hash_kernels import hash_keys
+from pipeline.partitioners.registry import HASH_COLUMNS
 from pipeline.sources.records.key_questions import Question, ask
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import SENSELESS, RecordLog, split_by_window

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pipeline.config.pipeline_config import Spark
 from pipeline.config.replay import Candidate
 from pipeline.model.window import TimeWindow
-from pipeline.partitioners.recorded import HASH_COLUMNS
+from pipeline.partitioners.registry import HASH_COLUMNS
 from pipeline.replay.keyed.plan import plan_keys
 from pipeline.replay.keyed.tasks import HASHES, TRAFFIC, replay_keys
 from pipeline.replay.keyed.topics import list_keyed_topics

@@ -40,7 +40,7 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.yaml_file import read_yaml
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.log import Codec
-from pipeline.partitioners.columns import hash_keys
+from pipeline.partitioners.hash_kernels import hash_keys
 from pipeline.partitioners.hashes import HashName
 from pipeline.sources import kinds  # noqa: F401  (known, as after any configuration was read)
 from tests.batches import compress, make_batch, make_marker, make_records, make_wrapper, write_message

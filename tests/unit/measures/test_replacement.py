@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.measures import plan_moves, reassignment
+from pipeline.measures import leadership_board, reassignment
 from pipeline.measures.leadership_board import Board
 from pipeline.measures.reassignment import plan_leaders, plan_replicas, replace_dead
 from pipeline.model.placement import PlacementBroker
@@ -60,13 +60,13 @@ def test_no_plan_names_a_dead_broker(gone):
 
 def test_a_large_cluster_is_not_looked_through_for_the_cheapest_plan_of_all(monkeypatch):
     """Each pair of a partition and a broker was listed, to find that there are too many plans."""
-    asked, choose = [], plan_moves.choose_gone
-    monkeypatch.setattr(plan_moves, "choose_gone", lambda *given: asked.append(given) or choose(*given))
+    asked, choose = [], leadership_board.choose_gone
+    monkeypatch.setattr(leadership_board, "choose_gone", lambda *given: asked.append(given) or choose(*given))
     board = Board([partition(number, number % 4) for number in range(300)], ALL, 1.1, None)
     board.shares[0] += 1  # as if it were hot
     assert reassignment._plan_cheapest(board) is None
     assert len(asked) == 2 * 2  # racks of replicas x racks of brokers
-    number, _ = plan_moves.list_replica_moves(board, np.arange(300), most=15)
+    number, _ = leadership_board.list_replica_moves(board, np.arange(300), most=15)
     assert number.tolist() == [place for place in range(15) for _ in range(3)]
 
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from pipeline.partitioners.columns import hash_keys
+from pipeline.partitioners.hash_kernels import hash_keys
 from pipeline.partitioners.hashes import HashName, Mask, take_modulo, to_signed
 from tests.oracles.hashes import hash_key
 

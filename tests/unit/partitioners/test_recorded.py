@@ -5,14 +5,14 @@ import random
 import pytest
 
 from pipeline.errors import ConfigError, InputError
-from pipeline.partitioners.recorded import (
+from pipeline.partitioners.registry import (
     HASH_COLUMNS,
+    STRATEGIES,
     choose_for_no_key,
     is_replayable,
     key_function_of,
     list_families,
 )
-from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import KeyRule, choose_partition
 
 

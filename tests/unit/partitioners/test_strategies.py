@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from pipeline.errors import ConfigError, InputError
-from pipeline.partitioners.registry import STRATEGIES, find_strategies, find_strategy
+from pipeline.partitioners.registry import CLIENT_STRATEGIES, STRATEGIES, find_strategies, find_strategy
 from pipeline.partitioners.strategy import Availability, KeyForm, Use, choose_partition
 
 DRAWN, FIRST = None, 0
@@ -200,6 +200,10 @@ def test_partition_counts_that_no_topic_has(count):
 def test_versions_are_numbers():
     with pytest.raises(ConfigError, match="expected numbers and dots"):
         Use("x", since="1.0").covers("2.x")
+
+
+def test_every_strategy_has_a_name_of_its_own():
+    assert len(STRATEGIES) == len(CLIENT_STRATEGIES)
 
 
 def test_an_unknown_strategy_names_near_ones():

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeline.errors import InputError
 from pipeline.model.window import TimeWindow
-from pipeline.partitioners.recorded import HASH_COLUMNS
+from pipeline.partitioners.registry import HASH_COLUMNS
 from pipeline.partitioners.strategy import KeyRule, choose_partition
 from pipeline.replay.keyed.buckets import replay_bucket
 from pipeline.replay.keyed.plan import plan_keys, resolve_strategy

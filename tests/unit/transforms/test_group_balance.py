@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline.transforms.group_balance import measure_groups
+from pipeline.transforms.topic_health import measure_groups
 
 
 class Counted(str):
@@ -115,7 +115,7 @@ def test_offsets_that_a_member_made_up_end_no_run(sign):
 
 
 def test_groups_that_a_broker_makes_up_are_not_assigned_anew_without_end(monkeypatch):
-    monkeypatch.setattr("pipeline.transforms.group_balance.MOST_DEALT", 30, raising=False)
+    monkeypatch.setattr("pipeline.transforms.topic_health.MOST_DEALT", 30, raising=False)
     rows = [described(5, "a", number, 1, f"m{number}", group=f"g{n}") for n in range(9) for number in (0, 1)]
     found = measure_groups(rows, loaded("a", *range(10)), START).to_pylist()
     assert [bool(row["busiest_ratio_under"]) for row in found] == [True] * 3 + [False] * 6

@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 from pipeline.codec.metrics.metric_names import APP_INFO_PREFIX, CLIENT_PREFIX, NODE_PREFIX
+from pipeline.transforms.latency import measure_requests, take_apart
 from pipeline.transforms.producer_nodes import LABELS
-from pipeline.transforms.request_latency import measure_requests, take_apart
 from tests.memory import tracing_memory
 
 LABELS_ARE_TEXTS = dict.fromkeys(LABELS, pl.String)

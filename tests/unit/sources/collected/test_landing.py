@@ -26,7 +26,7 @@ from pipeline.sources.kinds.collected import Collected
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
-from pipeline.transforms.coverage import find_disputed
+from pipeline.transforms.traffic import find_disputed
 from tests.engines import sail
 from tests.unit.sources.collected.disks import (
     DAY_MS,
