@@ -10,17 +10,25 @@ from pipeline.calibration.service.model import Parameter, ServiceModel, assume_s
 from pipeline.calibration.session_traffic import NO_KEY, SessionBatches, SessionTraffic
 from pipeline.simulator.clients.client import MS
 from pipeline.simulator.clients.producer_settings import resolve_producer
+from pipeline.simulator.distributions import ZERO, Distribution, Steps
 from pipeline.simulator.engine.result import SimulationResult
 from pipeline.simulator.engine.simulate import simulate
-from pipeline.simulator.scenario.distribution import ZERO, Distribution, Steps
 from pipeline.simulator.scenario.measured import (
     MEASURED_COSTS,
     MEASURED_OVERSLEEP,
     MEASURED_PERF_TEST_OVERSLEEP,
     MEASURED_SERVICE,
 )
-from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
-from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Traffic
+from pipeline.simulator.scenario.scenario import (
+    Gaps,
+    OnOff,
+    PerfTest,
+    Producer,
+    Scenario,
+    SimulatedBroker,
+    Topic,
+    Traffic,
+)
 
 EPOCH_MS = 1_795_000_080_000
 """Even minutes of UTC begin so."""

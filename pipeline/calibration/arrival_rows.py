@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline.calibration.session_traffic import NO_KEY
 from pipeline.calibration.within_ms import ArrivedRecords, put_in_order, sort_within
-from pipeline.codec.records.record_scan import SUMS
+from pipeline.codec.records.arrival_layout import SUMS
 from pipeline.tables.silver import RECORDS_PER_ROW
 
 BLOCK_RECORDS = 2 * RECORDS_PER_ROW  # records gathered before they are put in order

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pipeline.measures.chance import CHANCE_LEVEL
 from pipeline.model.window import NS_PER_MS
-from pipeline.simulator.engine.random_stream import FIRST_FACTOR, GAMMA, SECOND_FACTOR, derive_stream
+from pipeline.simulator.distributions import FIRST_FACTOR, GAMMA, SECOND_FACTOR, derive_stream
 
 # Gap after a burst's first record, and the least between the others: what the Java client's `send()` takes.
 _FIRST_STEP_NS, _STEP_NS = 11_000, 1_000
@@ -166,7 +166,7 @@ def _draw_within(since_ms: NDArray[np.int64], salt: NDArray[np.int64], stream: i
 
 
 def mix_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's output function, element by element; see `simulator.engine.random_stream`."""
+    """SplitMix64's output function, element by element; see `simulator.distributions`."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(FIRST_FACTOR)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(SECOND_FACTOR)
     return state ^ (state >> np.uint64(31))

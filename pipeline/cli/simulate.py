@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from pipeline.simulator.scenario.scenario_file import list_built_ins, load_scenario  # Arrow and Numba
-    from pipeline.simulator.scenario.schema import format_schema
+    from pipeline.simulator.scenario.scenario_section import format_schema
 
     if args.schema:
         sys.stdout.write(format_schema())

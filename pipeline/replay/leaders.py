@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.replay.loads import UNKNOWN, Estimate, Loads, apportion
-from pipeline.simulator.engine.random_stream import derive_stream, draw_index
+from pipeline.simulator.distributions import derive_stream, draw_index
 
 DRAWS = 64  # draws behind a range: the least and the largest of them are its ends
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import MetricsClient, ProducerSession, Recording, SessionKey
-from pipeline.simulator.scenario.racks import ANY_RACK
+from pipeline.simulator.clients.client import ANY_RACK
 
 
 class ZoneSource(StrEnum):

@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pipeline.environment import count_cores
-from pipeline.simulator.engine.latency_histogram import LatencyHistogram
 from pipeline.simulator.engine.record_size import FIXED_BODY_BYTES, measure_varint_bytes
-from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
+from pipeline.simulator.engine.result import (
+    ConnectionCounter,
+    LatencyHistogram,
+    ProducerCounter,
+    QueueCounter,
+    SimulationResult,
+)
 from pipeline.simulator.engine.simulate import simulate
 
 if TYPE_CHECKING:

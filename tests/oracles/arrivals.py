@@ -4,7 +4,7 @@ import hashlib
 from collections import defaultdict
 
 from pipeline.codec.log.batch_headers import Flaw
-from pipeline.codec.records.record_scan import ALL_EPOCHS, GROUP_ROW, MINUTE_MS, NO_WINDOW, TOLERANCE_MS
+from pipeline.codec.records.arrival_layout import ALL_EPOCHS, GROUP_ROW, MINUTE_MS, NO_WINDOW, TOLERANCE_MS
 from tests.scans import list_keys
 
 

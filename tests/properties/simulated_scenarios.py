@@ -4,11 +4,23 @@ import numpy as np
 from hypothesis import strategies as st
 
 from pipeline.simulator.clients.client import MS, SECOND, ClientFamily, Compression, Settings, ThreadCosts
+from pipeline.simulator.distributions import ALIKE, Distribution, Steps
 from pipeline.simulator.engine.partitioners import Placement
 from pipeline.simulator.engine.record_size import measure_body_bytes
-from pipeline.simulator.scenario.distribution import ALIKE, Distribution, Steps
-from pipeline.simulator.scenario.scenario import ErrorWindow, Producer, Scenario, Service, SimulatedBroker, Topic
-from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Recorded, Target, Traffic
+from pipeline.simulator.scenario.scenario import (
+    ErrorWindow,
+    Gaps,
+    OnOff,
+    PerfTest,
+    Producer,
+    Recorded,
+    Scenario,
+    Service,
+    SimulatedBroker,
+    Target,
+    Topic,
+    Traffic,
+)
 
 LIBRDKAFKA_PLACEMENTS = ["TIMED_STICKY", "RANDOM"]
 JAVA_PLACEMENTS = [placement.name for placement in Placement if placement.name != "TIMED_STICKY"]

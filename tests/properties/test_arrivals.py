@@ -17,9 +17,9 @@ from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.calibration.within_ms import ArrivedRecords, put_in_order
 from pipeline.codec.log.segment import scan_reply
+from pipeline.codec.records.arrival_layout import NO_WINDOW, SUMS
 from pipeline.codec.records.arrivals import ArrivalPacker, BatchTimes
 from pipeline.codec.records.record_reader import decode_reply
-from pipeline.codec.records.record_scan import NO_WINDOW, SUMS
 from pipeline.model.log import Codec
 from tests.arrivals import SECRET, join
 from tests.batches import START_MS, make_batch, make_records

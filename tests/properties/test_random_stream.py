@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.compilation import make_items
 from pipeline.errors import InputError
-from pipeline.simulator.engine import draws
-from pipeline.simulator.engine.client_state import QuantileTable, RandomStream
-from pipeline.simulator.engine.random_stream import (
+from pipeline.simulator.distributions import (
     FIRST_FACTOR,
     FRACTION_BITS,
     GAMMA,
@@ -28,17 +27,18 @@ from pipeline.simulator.engine.random_stream import (
     make_exponential_table,
     make_quantile_table,
 )
-from pipeline.simulator.engine.records import make_items
+from pipeline.simulator.engine import primitives
+from pipeline.simulator.engine.client_state import QuantileTable, RandomStream
 
 
 @nb.njit
 def draw_all(streams, distributions, bound, drawn):
     """Draws of each kind, each from a stream of its own: a row for each count."""
     for row in range(len(drawn)):
-        drawn[row, 0] = draws.draw_bits(streams[0])
-        drawn[row, 1] = draws.draw_index(streams[1], bound)
-        drawn[row, 2] = draws.draw_below(streams[2], bound)
-        drawn[row, 3] = draws.draw(distributions[0], streams[3])
+        drawn[row, 0] = primitives.draw_bits(streams[0])
+        drawn[row, 1] = primitives.draw_index(streams[1], bound)
+        drawn[row, 2] = primitives.draw_below(streams[2], bound)
+        drawn[row, 3] = primitives.draw(distributions[0], streams[3])
 
 
 def draw_rows(stream, bound, table, count):

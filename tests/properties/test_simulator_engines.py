@@ -13,15 +13,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.simulator.clients.client import ClientFamily, Settings
+from pipeline.simulator.distributions import Distribution, Steps
 from pipeline.simulator.engine.initial_state import lay_out
 from pipeline.simulator.engine.partitioners import Placement
 from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter
-from pipeline.simulator.engine.run import FINISHED, continue_run, start_run
-from pipeline.simulator.engine.simulate import FED_RECORD_COUNT, make_room, simulate
-from pipeline.simulator.scenario.distribution import Distribution, Steps
+from pipeline.simulator.engine.simulate import FED_RECORD_COUNT, FINISHED, continue_run, make_room, simulate, start_run
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
-from pipeline.simulator.scenario.scenario import ErrorWindow, Producer, Scenario, Service, SimulatedBroker, Topic
-from pipeline.simulator.scenario.traffic import Gaps, PerfTest, Recorded, Target, Traffic
+from pipeline.simulator.scenario.scenario import (
+    ErrorWindow,
+    Gaps,
+    PerfTest,
+    Producer,
+    Recorded,
+    Scenario,
+    Service,
+    SimulatedBroker,
+    Target,
+    Topic,
+    Traffic,
+)
 from tests.oracles.simulator.run import simulate_reference
 from tests.properties.simulated_scenarios import scenarios
 

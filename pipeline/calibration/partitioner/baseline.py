@@ -44,8 +44,8 @@ from pipeline.calibration.partitioner.switch_rules import (
 )
 from pipeline.calibration.session_traffic import CREATE_TIME, SessionBatches, SessionTraffic
 from pipeline.partitioners.clients.java import IGNORES_KEYS, RACK_AWARE
+from pipeline.simulator.clients.client import ANY_RACK
 from pipeline.simulator.clients.producer_configs import JAVA, find_config
-from pipeline.simulator.scenario.racks import ANY_RACK
 
 EVEN_ODDS = 0.5  # confidence in what leaves no trace: nobody counted what people set
 _FITS_NOT = 0.3  # violations from which a rule is hardly believed

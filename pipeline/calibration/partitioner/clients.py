@@ -10,10 +10,9 @@ from pipeline.model.window import NS_PER_MS
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.partitioners.registry import STRATEGIES, list_families
 from pipeline.partitioners.strategy import ClientSpan
-from pipeline.simulator.clients.client import PLACEMENTS
+from pipeline.simulator.clients.client import ANY_RACK, PLACEMENTS
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
 from pipeline.simulator.clients.producer_settings import resolve_producer
-from pipeline.simulator.scenario.racks import ANY_RACK
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pipeline.calibration.service.model import ServiceModel
 from pipeline.calibration.within_ms import mix_bits
 from pipeline.model.window import HOUR_MS
-from pipeline.simulator.engine.random_stream import GAMMA
+from pipeline.simulator.distributions import GAMMA
 
 
 def fluctuate(model: ServiceModel, stream: int) -> ServiceModel:

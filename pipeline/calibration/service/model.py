@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
 from pipeline.model.window import HOUR_MS, NS_PER_MS
-from pipeline.simulator.scenario.distribution import ZERO, Distribution, Steps
+from pipeline.simulator.distributions import ZERO, Distribution, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
 from pipeline.simulator.scenario.scenario import SimulatedBroker
 

@@ -14,12 +14,11 @@ from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.model.window import MINUTE_MS, NS_PER_MS
 from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_settings import resolve_producer
-from pipeline.simulator.engine.random_stream import derive_stream
+from pipeline.simulator.distributions import derive_stream
 from pipeline.simulator.engine.result import ConnectionCounter, QueueCounter, SimulationResult
 from pipeline.simulator.engine.simulate import simulate
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
-from pipeline.simulator.scenario.scenario import Producer, Scenario, Topic
-from pipeline.simulator.scenario.traffic import KEYLESS, Recorded, Target, Traffic
+from pipeline.simulator.scenario.scenario import KEYLESS, Producer, Recorded, Scenario, Target, Topic, Traffic
 
 SEEDS = (1, 2)
 MOST_RECORDS = 60_000  # records simulated of a minute; of a fuller one its beginning

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.codec.log.batch_headers import Flaw, HeaderScan
-from pipeline.codec.records import record_scan as layout
+from pipeline.codec.records import arrival_layout as layout
+from pipeline.codec.records.arrival_layout import MINUTE_MS, NO_WINDOW
 from pipeline.codec.records.key_ids import EMPTY_KEY, NULL_KEY, SOME_KEY, KeySecret, make_key_ids, number_of_id
 from pipeline.codec.records.key_table import KeyTable
-from pipeline.codec.records.record_scan import MINUTE_MS, NO_WINDOW, RecordScan
+from pipeline.codec.records.record_scan import RecordScan
 
 MOST_KEYS = 1 << 20  # keys whose numbers are held at once
 

@@ -23,7 +23,7 @@ from pipeline.partitioners.strategy import KeyRule, Strategy
 from pipeline.replay.keyed.tasks import parse_key_ids
 from pipeline.replay.simulated.plan import FAMILY_OF, GroupTopic, SessionGroup
 from pipeline.simulator.clients.producer_settings import ResolvedProducer
-from pipeline.simulator.scenario.traffic import KEYLESS
+from pipeline.simulator.scenario.scenario import KEYLESS
 
 KeyPartitions = tuple[NDArray[np.int32], int]
 """Of each key a partition, `KEYLESS` or `STAYS`; and of records without one a partition, or `KEYLESS`."""

@@ -9,10 +9,9 @@ from pipeline.config.replay import IN_USE, Candidate
 from pipeline.errors import ConfigError
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.partitioners.registry import find_strategy, is_custom
-from pipeline.simulator.clients.client import HASHED_ALWAYS, PLACEMENTS, Compression
+from pipeline.simulator.clients.client import ANY_RACK, HASHED_ALWAYS, PLACEMENTS, Compression, describe_racks
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, NEWEST, find_config
 from pipeline.simulator.clients.producer_settings import ResolvedProducer, resolve_producer
-from pipeline.simulator.scenario.racks import ANY_RACK, describe_racks
 
 Config = dict[str, str | None]
 

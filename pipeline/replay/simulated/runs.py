@@ -18,10 +18,16 @@ from pipeline.replay.simulated.arrivals import GroupArrivals, KeyHashes, prepare
 from pipeline.replay.simulated.plan import SimulationPlan, SimulationRun
 from pipeline.replay.simulated.scenario import GroupScenario, lay_out_group
 from pipeline.replay.tasks import deal_tasks
-from pipeline.simulator.engine.latency_histogram import LatencyHistogram, merge_histograms
-from pipeline.simulator.engine.random_stream import derive_stream
+from pipeline.simulator.distributions import derive_stream
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
-from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
+from pipeline.simulator.engine.result import (
+    ConnectionCounter,
+    LatencyHistogram,
+    ProducerCounter,
+    QueueCounter,
+    SimulationResult,
+    merge_histograms,
+)
 from pipeline.simulator.engine.simulate import simulate
 from pipeline.stages import Parts, Pieces, Staging, pack_value
 

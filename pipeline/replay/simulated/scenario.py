@@ -19,13 +19,19 @@ from pipeline.replay.leaders import draw_leaders
 from pipeline.replay.simulated.arrivals import GroupArrivals, KeyHashes, SessionArrivals
 from pipeline.replay.simulated.plan import GroupSession, SessionGroup
 from pipeline.replay.simulated.producers import CandidateProducer
-from pipeline.simulator.engine.random_stream import derive_stream
-from pipeline.simulator.scenario.distribution import PPM, ZERO, Steps
-from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP
-from pipeline.simulator.scenario.racks import ANY_RACK
-from pipeline.simulator.scenario.run_to_run import settle_costs
-from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
-from pipeline.simulator.scenario.traffic import KEYLESS, Recorded, Target, Traffic
+from pipeline.simulator.clients.client import ANY_RACK
+from pipeline.simulator.distributions import PPM, ZERO, Steps, derive_stream
+from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, settle_costs
+from pipeline.simulator.scenario.scenario import (
+    KEYLESS,
+    Producer,
+    Recorded,
+    Scenario,
+    SimulatedBroker,
+    Target,
+    Topic,
+    Traffic,
+)
 
 _ONE = 1 << 64
 

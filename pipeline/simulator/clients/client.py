@@ -1,10 +1,11 @@
-"""A producer client: its resolved settings, and what its threads cost; all times in nanoseconds."""
+"""A producer client: its resolved settings, what its threads cost (all times in nanoseconds), and what racks do to it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from pipeline.partitioners.registry import STRATEGIES
-from pipeline.simulator.scenario.distribution import ALIKE, Distribution
+from pipeline.simulator.distributions import ALIKE, Distribution
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -38,7 +39,7 @@ class ThreadCosts:
     metadata_ns: int = 0  # how long the first `send()` waits for metadata
     connect_ns: int = 0  # from the first wish to send to a broker until the connection is ready
     markers_ns: int = 0  # from a commit's answer until its markers are written: the next transaction waits for them
-    run_to_run_ppm: Distribution = ALIKE  # factor between two runs, parts per million; see `run_to_run.py`
+    run_to_run_ppm: Distribution = ALIKE  # factor between two runs, parts per million; see `measured.py`
 
 
 @dataclass(frozen=True)
@@ -85,3 +86,36 @@ PLACEMENTS: dict[str, tuple[str, bool, bool]] = {
 """By name of a strategy that replays follow: its placement, whether it is adaptive, whether it ignores keys."""
 HASHED_ALWAYS = tuple(name for name, s in STRATEGIES.items() if s.client == "librdkafka" and s.keyless is None)
 """Strategies that hash a missing key too, so that no record is left for a keyless placement."""
+
+
+ANY_RACK = "*"  # `client.rack` of a producer whose rack is not known: a replay draws one for each run
+_NAMED_COUNT = 5  # racks or brokers that a sentence names
+
+
+def describe_racks(client_rack: str, racks: Mapping[int, str]) -> str:
+    """Says where a rack-aware producer's rack keeps it from nothing, or brokers from it; "" where all is as expected.
+
+    `racks` are by broker id, "" for a broker without one.
+
+    >>> describe_racks("d", {1: "a", 2: "b"})
+    'no broker is in rack d (there are a, b): its producers choose as if they were not rack-aware'
+    >>> describe_racks("a", {1: "a", 2: ""})
+    'broker 2 has no rack: rack-aware producers pass it over while another broker in their rack leads a partition'
+    """
+    known = sorted({rack for rack in racks.values() if rack})
+    without = sorted(broker_id for broker_id, rack in racks.items() if not rack)
+    as_before = "choose as if they were not rack-aware"
+    if not known:
+        return f"no broker has a rack: rack-aware producers {as_before}"
+    if client_rack not in known:
+        return f"no broker is in rack {client_rack} (there are {_join(known)}): its producers {as_before}"
+    if without:
+        brokers, have, them = ("broker", "has", "it") if len(without) == 1 else ("brokers", "have", "them")
+        passing = f"pass {them} over while another broker in their rack leads a partition"
+        return f"{brokers} {_join(without)} {have} no rack: rack-aware producers {passing}"
+    return f"all brokers are in rack {known[0]}: rack-aware producers {as_before}" if len(known) == 1 else ""
+
+
+def _join(names: list[str] | list[int]) -> str:
+    more = len(names) - _NAMED_COUNT
+    return ", ".join([*map(str, names[:_NAMED_COUNT]), *([f"{more} more"] if more > 0 else [])])

@@ -1,7 +1,8 @@
-"""A producer's queues (`RecordAccumulator`): how a record gets into a batch, and how batches come and go.
+"""A producer's queues (`RecordAccumulator`) and memory (`BufferPool`): how a record gets into a batch, how batches come and go.
 
 Times the client compares are whole milliseconds of its clock, as in the real one: a batch made at 0.9 ms has waited for
-1 ms at 1.0 ms. librdkafka compares microseconds; here it compares nanoseconds.
+1 ms at 1.0 ms. librdkafka compares microseconds; here it compares nanoseconds. Threads that wait for `buffer.memory` get it in
+the order they came.
 
 Appends return three numbers: the queue (`NONE` where it is still open), the memory to come back with (0 if the record is
 appended), and memory that was allocated and is not needed.
@@ -9,8 +10,6 @@ appended), and memory that was allocated and is not needed.
 
 from pipeline.compilation import njit
 from pipeline.simulator.engine.batches import close_batch, is_full, measure_buffer, open_batch, try_append
-from pipeline.simulator.engine.bitset import add_member, is_empty, remove_member
-from pipeline.simulator.engine.buffer_pool import allocate
 from pipeline.simulator.engine.built_in_partitioner import (
     is_time_to_switch,
     keep_queue_size,
@@ -18,7 +17,70 @@ from pipeline.simulator.engine.built_in_partitioner import (
     update_partition_info,
 )
 from pipeline.simulator.engine.client_state import PartitionQueue, ProducerBatch, ProducerState, TopicInfo
+from pipeline.simulator.engine.primitives import add_member, is_empty, remove_member, set_clock
 from pipeline.simulator.engine.state import MS, NONE, Simulation, ThreadState
+
+
+@njit
+def allocate(producer: ProducerState, size_bytes: int) -> bool:
+    """Takes memory if there is enough and no thread waits."""
+    if producer.first_waiting != NONE or producer.free_bytes < size_bytes:
+        return False
+    producer.free_bytes -= size_bytes
+    return True
+
+
+@njit
+def deallocate(sim: Simulation, producer: ProducerState, size_bytes: int, now_ns: int) -> None:
+    """Gives memory back; threads that get theirs go on now."""
+    producer.free_bytes += size_bytes
+    _serve_waiting(sim, producer, now_ns)
+
+
+@njit
+def _serve_waiting(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
+    while producer.first_waiting != NONE:
+        thread = sim.threads[producer.first_waiting]
+        if thread.needed_bytes > producer.free_bytes:
+            return
+        producer.free_bytes -= thread.needed_bytes
+        producer.first_waiting = thread.next_waiting
+        if producer.first_waiting == NONE:
+            producer.last_waiting = NONE
+        thread.is_granted = True
+        set_clock(sim, thread.clock, now_ns)
+
+
+@njit
+def wait_for_memory(sim: Simulation, producer: ProducerState, number: int, needed_bytes: int) -> None:
+    thread = sim.threads[number]
+    thread.is_granted = False
+    thread.needed_bytes = needed_bytes
+    thread.next_waiting = NONE
+    if producer.last_waiting == NONE:
+        producer.first_waiting = number
+    else:
+        sim.threads[producer.last_waiting].next_waiting = number
+    producer.last_waiting = number
+
+
+@njit
+def stop_waiting(sim: Simulation, producer: ProducerState, number: int, now_ns: int) -> None:
+    """A thread gives up; those behind it may go on in its stead."""
+    before = NONE
+    waiting = producer.first_waiting
+    while waiting != number:
+        before = waiting
+        waiting = sim.threads[waiting].next_waiting
+    following = sim.threads[number].next_waiting
+    if before == NONE:
+        producer.first_waiting = following
+    else:
+        sim.threads[before].next_waiting = following
+    if following == NONE:
+        producer.last_waiting = before
+    _serve_waiting(sim, producer, now_ns)
+
 
 Outcome = tuple[int, int, int]
 

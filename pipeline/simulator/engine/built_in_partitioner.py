@@ -27,10 +27,9 @@ looked at (a bit set has them); the empty ones between two of them weigh 4 each 
 """
 
 from pipeline.compilation import njit
-from pipeline.simulator.engine.bitset import find_next
 from pipeline.simulator.engine.client_state import PartitionQueue, ProducerState, TopicInfo
-from pipeline.simulator.engine.draws import draw_index
 from pipeline.simulator.engine.partitioners import BUILT_IN_DRAFT, draw_available
+from pipeline.simulator.engine.primitives import draw_index, find_next
 from pipeline.simulator.engine.state import NEVER, NONE, Simulation
 
 _ALIKE = -1  # the queues give no reason to prefer one

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import numpy as np
 
-from pipeline.simulator.engine.random_stream import TABLE_LENGTH
-from pipeline.simulator.engine.records import Items
+from pipeline.compilation import Items
+from pipeline.simulator.distributions import TABLE_LENGTH
 
 BLOCK_LENGTH = 30  # records whose times are kept together: a block of 256 bytes is four cache lines
 

@@ -1,14 +1,19 @@
 """Completion of batches that were sent, or are too old (`Sender.completeBatch`, `failBatch`, `expiredBatches`)."""
 
 from pipeline.compilation import njit, outlined
-from pipeline.simulator.engine.accumulator import find_expiry, forget_sent, poll_first, reenqueue, round_time
+from pipeline.simulator.engine.accumulator import (
+    deallocate,
+    find_expiry,
+    forget_sent,
+    poll_first,
+    reenqueue,
+    round_time,
+)
 from pipeline.simulator.engine.batches import free_batch
-from pipeline.simulator.engine.bitset import find_next
-from pipeline.simulator.engine.buffer_pool import deallocate
 from pipeline.simulator.engine.client_state import ClientRequest, PartitionQueue, ProducerBatch, ProducerState
+from pipeline.simulator.engine.connections import complete_next, disconnect, has_timed_out, release_request
 from pipeline.simulator.engine.counters import count_batch, count_response
-from pipeline.simulator.engine.draws import draw_below
-from pipeline.simulator.engine.network_client import complete_next, disconnect, has_timed_out, release_request
+from pipeline.simulator.engine.primitives import draw_below, find_next
 from pipeline.simulator.engine.state import MS, NEVER, NONE, NodeConnection, Simulation
 from pipeline.simulator.engine.transactions import complete_transactional_request
 

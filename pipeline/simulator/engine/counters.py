@@ -1,10 +1,10 @@
 """Counters of a run: records, batches, latencies, and the rows of its traces."""
 
 from pipeline.compilation import njit
-from pipeline.simulator.engine.bitset import bit_length_of
 from pipeline.simulator.engine.client_state import ClientRequest, PartitionQueue, ProducerBatch, ProducerState
-from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT, STEP_BITS
+from pipeline.simulator.engine.primitives import bit_length_of
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
+from pipeline.simulator.engine.result import BUCKET_COUNT, STEP_BITS
 from pipeline.simulator.engine.state import NONE, LatencyBuckets, NodeConnection, Simulation
 
 _LAST_BUCKET = BUCKET_COUNT - 1
@@ -12,7 +12,7 @@ _LAST_BUCKET = BUCKET_COUNT - 1
 
 @njit
 def bucket_of(latency_ns: int) -> int:
-    """The bucket of a latency that is not negative; see `latency_histogram`."""
+    """The bucket of a latency that is not negative; see `result`."""
     shift = max(bit_length_of(latency_ns) - STEP_BITS - 1, 0)
     return min((shift << STEP_BITS) + (latency_ns >> shift), _LAST_BUCKET)
 

@@ -12,7 +12,7 @@ from enum import IntEnum
 
 from pipeline.compilation import njit
 from pipeline.simulator.engine.client_state import ProducerState, TopicInfo
-from pipeline.simulator.engine.draws import draw_below, draw_index
+from pipeline.simulator.engine.primitives import draw_below, draw_index
 from pipeline.simulator.engine.state import NONE, Simulation, ThreadState
 
 

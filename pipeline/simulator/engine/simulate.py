@@ -1,4 +1,4 @@
-"""Simulates a scenario: lays it out, runs it, reads what it counted.
+"""Simulates a scenario: lays it out, runs it, reads what it counted; whatever has the earliest clock happens next.
 
 Tests hold it against a plain Python model (`tests/oracles/simulator`): same events, same draws, same bytes.
 """
@@ -10,9 +10,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numba.core import types
 from numpy.typing import NDArray
 
+from pipeline.compilation import kernel, njit
+from pipeline.simulator.engine.connections import release_request, serve_request, take_response
 from pipeline.simulator.engine.initial_state import lay_out
+from pipeline.simulator.engine.primitives import find_earliest, read_earliest, set_clock
+from pipeline.simulator.engine.producer import close, find_first_due_ns, go_on, is_fed
 from pipeline.simulator.engine.result import (
     BATCH_TRACE,
     RECORD_TRACE,
@@ -22,11 +27,82 @@ from pipeline.simulator.engine.result import (
     QueueCounter,
     SimulationResult,
 )
-from pipeline.simulator.engine.run import FINISHED, OUT_OF_RECORDS, OUT_OF_ROOM, continue_run, start_run
-from pipeline.simulator.engine.state import ALL_FED, NEVER
-from pipeline.simulator.scenario.run_to_run import settle_run
-from pipeline.simulator.scenario.scenario import Scenario
-from pipeline.simulator.scenario.traffic import COMMIT, Recorded
+from pipeline.simulator.engine.sender import note_response, run_once
+from pipeline.simulator.engine.state import ALL_FED, NEVER, NONE, SIMULATION, Simulation
+from pipeline.simulator.scenario.measured import settle_run
+from pipeline.simulator.scenario.scenario import COMMIT, Recorded, Scenario
+
+FINISHED, UNFINISHED, OUT_OF_ROOM, OUT_OF_RECORDS = range(4)
+
+
+@njit
+def _on_response(sim: Simulation, number: int, now_ns: int) -> None:
+    """A connection is ready, or a response arrives."""
+    connection = sim.connections[number]
+    producer = sim.producers[connection.producer]
+    if not connection.is_connected:
+        connection.is_connected = True
+        connection.is_connecting = False
+    else:
+        release_request(sim, take_response(sim, connection, now_ns))
+        if connection.head != NONE:
+            set_clock(sim, number, serve_request(sim, connection, now_ns))
+        if producer.acks == 0:
+            return
+        connection.arrived_count += 1
+    note_response(sim, producer, now_ns)
+
+
+@kernel(types.void(SIMULATION), allocates=False)
+def start_run(sim: Simulation) -> None:
+    """Sets the clocks of a run that has not begun."""
+    for number in range(1, len(sim.threads)):
+        thread = sim.threads[number]
+        due_ns = find_first_due_ns(sim, thread)
+        if due_ns >= 0:
+            set_clock(sim, thread.clock, due_ns)
+        else:
+            sim.producers[thread.producer].running_count -= 1
+    for number in range(len(sim.producers)):
+        if sim.producers[number].running_count == 0:
+            close(sim, sim.producers[number], sim.run.now_ns)
+
+
+@kernel(types.int64(SIMULATION, types.int64), allocates=False)
+def continue_run(sim: Simulation, event_count: int) -> int:
+    """Makes so many events of a started run happen, at most, one after the other.
+
+    Call it again until it is `FINISHED`: after `OUT_OF_ROOM` with longer arrays, after `OUT_OF_RECORDS` with the next.
+    """
+    run = sim.run
+    for _ in range(event_count):
+        if run.is_short:
+            return OUT_OF_ROOM
+        now_ns = read_earliest(sim)
+        if now_ns >= NEVER:
+            return FINISHED
+        clock = find_earliest(sim)
+        number = clock - run.first_thread
+        if number > 0 and not is_fed(sim.threads[number]):
+            return OUT_OF_RECORDS
+        set_clock(sim, clock, NEVER)
+        run.now_ns = now_ns
+        if clock < run.first_sender:
+            _on_response(sim, clock, now_ns)
+        elif clock <= run.first_thread:
+            run_once(sim, sim.producers[clock - run.first_sender], now_ns)
+        else:
+            # most often the next event is the same thread's: no need to ask the clocks
+            due_ns = now_ns
+            while True:
+                run.now_ns = due_ns
+                due_ns = go_on(sim, number, due_ns)
+                if not 0 <= due_ns < read_earliest(sim) or not is_fed(sim.threads[number]) or run.is_short:
+                    break
+            if due_ns >= 0:
+                set_clock(sim, clock, due_ns)
+    return UNFINISHED
+
 
 Arrays = Any  # the members of a `Simulation` are NumPy arrays to Python, and records to kernels
 FED_RECORD_COUNT = 1 << 16
@@ -52,7 +128,7 @@ def simulate(
     requests are counted. `InputError` for a distribution whose points do not rise.
 
     >>> from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
-    >>> from pipeline.simulator.scenario.traffic import PerfTest, Traffic
+    >>> from pipeline.simulator.scenario.scenario import PerfTest, Traffic
     >>> traffic = Traffic(PerfTest(rate_per_s=1000), record_count=5000)
     >>> scenario = Scenario("example", (SimulatedBroker(0),), (Topic("t", (0, 0)),), (Producer("p", (traffic,)),))
     >>> int(simulate(scenario, 1).queues[:, QueueCounter.DONE_RECORDS].sum())

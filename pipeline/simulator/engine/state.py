@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.compilation import Items, type_of
 from pipeline.simulator.engine.client_state import (
     ClientRequest,
     PartitionQueue,
@@ -20,8 +21,7 @@ from pipeline.simulator.engine.client_state import (
     RecordBlock,
     TopicInfo,
 )
-from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT
-from pipeline.simulator.engine.records import Items, type_of
+from pipeline.simulator.engine.result import BUCKET_COUNT
 
 NONE = 0
 NEVER = 1 << 62
@@ -29,7 +29,7 @@ ALL_FED = 1 << 62  # more than any thread sends: nothing is left to be fed
 MS = 1_000_000
 SECOND = 1_000_000_000
 QUOTA_RING = 16  # quota samples begin a second or more apart, and live for 11 seconds: 12 is the most
-(PERF_TEST, GAPS, ON_OFF, RECORDED) = range(4)  # kinds of arrivals; see `scenario.traffic`
+(PERF_TEST, GAPS, ON_OFF, RECORDED) = range(4)  # kinds of arrivals; see `scenario.scenario`
 
 
 class RunState:
@@ -134,7 +134,7 @@ class ErrorSpan:
 
 
 class ThreadState:
-    """A thread of the application; fields are named as in `scenario.traffic`."""
+    """A thread of the application; fields are named as in `scenario.scenario`."""
 
     number: int
     clock: int
@@ -227,7 +227,7 @@ class Simulation(NamedTuple):
     """A run's state, as kernels pass it on: without counting references, and inlined, it costs nothing."""
 
     run: RunState
-    clocks: Items[int]  # a tree, see `clocks`
+    clocks: Items[int]  # a tree, see `primitives`
     producers: Items[ProducerState]
     topics: Items[TopicInfo]
     queues: Items[PartitionQueue]

@@ -5,11 +5,15 @@ record in a partition follows `AddPartitionsToTxn`. While the coordinator has no
 """
 
 from pipeline.compilation import njit
-from pipeline.simulator.engine.bitset import is_empty
-from pipeline.simulator.engine.broker import CONCURRENT_RETRY_NS, submit_request
 from pipeline.simulator.engine.client_state import ClientRequest, PartitionQueue, ProducerState
-from pipeline.simulator.engine.clocks import set_clock
-from pipeline.simulator.engine.network_client import can_send, put_in_flight, take_request
+from pipeline.simulator.engine.connections import (
+    CONCURRENT_RETRY_NS,
+    can_send,
+    put_in_flight,
+    submit_request,
+    take_request,
+)
+from pipeline.simulator.engine.primitives import is_empty, set_clock
 from pipeline.simulator.engine.state import NEVER, NONE, RECORDED, Simulation, ThreadState
 
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_
 
 from pipeline.config.section import WrongValuesError
 from pipeline.simulator.clients.client import MS, SECOND
-from pipeline.simulator.scenario.distribution import PPM, ZERO, Steps
+from pipeline.simulator.distributions import PPM, ZERO, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
 from pipeline.simulator.scenario.quantities import (
     Delay,

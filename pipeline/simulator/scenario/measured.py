@@ -1,15 +1,21 @@
-"""Measurements of real clients and brokers: the defaults of scenarios, each number with its source.
+"""Measurements of real clients and brokers: the defaults of scenarios, each number with its source; and how two runs differ.
 
 Bed: brokers 4.1.1 behind a proxy that takes one request at a time and holds Produce responses, clients 3.2.3 to 4.1.1,
 Java 17, two cores, loopback, nothing else running. `quiet runs` are KIP-794's experiment on it. What a client's threads
 cost was noted by a client that reads its clock (`tests/lab/producers/TimedLoad.java`), its code compiled, 2,048 records
 a second, three versions timed twice: medians of each quantile of the six. How figures move with each of these numbers:
 `docs/evidence/simulator.md`.
+
+Two real runs of one setting differ by more than chance: some minutes later the same machine takes half as long again
+for a request or to wake a thread. So each run draws one factor for each broker's service and one for each client's threads.
+Where a scenario gives exact times the factors are 1.
 """
 
+from dataclasses import replace
+
 from pipeline.simulator.clients.client import ThreadCosts
-from pipeline.simulator.scenario.distribution import PPM, Distribution
-from pipeline.simulator.scenario.scenario import Service
+from pipeline.simulator.distributions import ALIKE, PPM, Distribution, derive_stream, draw_quantile
+from pipeline.simulator.scenario.scenario import Scenario, Service
 
 _US = 1_000
 
@@ -62,3 +68,45 @@ MEASURED_COSTS = ThreadCosts(
     connect_ns=10_000 * _US,  # not measured alone; 30 ms change no figure
     run_to_run_ppm=_RUN_TO_RUN_PPM,
 )
+
+
+def settle_run(scenario: Scenario, seed: int) -> Scenario:
+    """The scenario as one run finds it, its factors drawn and applied."""
+    brokers, producers = [], []
+    for unit, broker in enumerate(scenario.brokers):
+        ppm = _draw_ppm(broker.service.run_to_run_ppm, seed, "service", unit)
+        brokers.append(replace(broker, service=settle_service(broker.service, ppm)))
+    for unit, producer in enumerate(scenario.producers):
+        ppm = _draw_ppm(producer.costs.run_to_run_ppm, seed, "threads", unit)
+        producers.append(replace(producer, costs=settle_costs(producer.costs, ppm)))
+    return replace(scenario, brokers=tuple(brokers), producers=tuple(producers))
+
+
+def settle_service(service: Service, ppm: int) -> Service:
+    """The service with every time scaled by `ppm` parts per million, and nothing left to draw."""
+    return service if ppm == PPM else replace(service.mapped(lambda ns: ns * ppm // PPM), run_to_run_ppm=ALIKE)
+
+
+def settle_costs(costs: ThreadCosts, ppm: int) -> ThreadCosts:
+    """Threads whose wake-ups and `runOnce` are scaled by `ppm`; appends and waits for the cluster stay."""
+    if ppm == PPM:
+        return costs
+
+    def scale(ns: int) -> int:
+        return ns * ppm // PPM
+
+    wake_ups = ("wake_call_ns", "wake_ns", "response_wake_ns")
+    return replace(
+        costs,
+        **{name: getattr(costs, name).mapped(scale) for name in wake_ups},
+        loop_ns=max(scale(costs.loop_ns), 1),
+        request_ns=scale(costs.request_ns),
+        transit_ns=scale(costs.transit_ns),
+        run_to_run_ppm=ALIKE,
+    )
+
+
+def _draw_ppm(factor: Distribution, seed: int, what: str, unit: int) -> int:
+    if factor.is_constant:
+        return factor.points[0][1]
+    return draw_quantile(derive_stream(seed, f"{what} of the run", unit), 0, factor.to_table())

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAda
 from pipeline.config.section import ConfigPath, Section, WrongValuesError
 from pipeline.errors import ConfigError
 from pipeline.simulator.clients.client import MS, SECOND
-from pipeline.simulator.scenario.distribution import Distribution, Steps
+from pipeline.simulator.distributions import Distribution, Steps
 
 _Part = TypeVar("_Part")
 _MOST_S = 10 * 365 * 86_400
@@ -24,7 +24,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class ScenarioPart(Section):
-    """A part of a scenario file; `schema.py` prints the text under each field."""
+    """A part of a scenario file; `format_schema` prints the text under each field."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 

@@ -12,13 +12,12 @@ from pathlib import Path
 from pipeline.config.section import Location, Problems, WrongValuesError
 from pipeline.config.yaml_file import YamlFile, parse_yaml, read_yaml
 from pipeline.errors import ConfigError
+from pipeline.simulator.clients.client import describe_racks
 from pipeline.simulator.clients.producer_settings import ResolvedProducer
 from pipeline.simulator.scenario.cluster_section import build_topics
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
-from pipeline.simulator.scenario.racks import describe_racks
-from pipeline.simulator.scenario.scenario import Producer, Scenario, Topic
+from pipeline.simulator.scenario.scenario import Producer, Scenario, Topic, Traffic
 from pipeline.simulator.scenario.scenario_section import Evidence, ProducerSection, ScenarioSection, VariantSection
-from pipeline.simulator.scenario.traffic import Traffic
 
 AS_CONFIGURED = "as configured"  # name of the only variant of a file without variants
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from pipeline.codec.log.batch_headers import HEADER_ROW, HeaderScan
 from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.segment import scan_reply
+from pipeline.codec.records.arrival_layout import NO_WINDOW
 from pipeline.codec.records.record_reader import decode_reply
-from pipeline.codec.records.record_scan import NO_WINDOW
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.log import Problem
 from pipeline.sources.live.connection import ClusterConnection, connect

@@ -9,10 +9,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.codec.log.batch_headers import Flaw
+from pipeline.codec.records.arrival_layout import NO_WINDOW
 from pipeline.codec.records.arrivals import join_runs
 from pipeline.codec.records.key_ids import make_key_ids
 from pipeline.codec.records.key_table import KeyCounter, KeyCounts, take_keys
-from pipeline.codec.records.record_scan import NO_WINDOW, RecordScan
+from pipeline.codec.records.record_scan import RecordScan
 from pipeline.partitioners.hash_kernels import hash_keys
 from pipeline.partitioners.registry import HASH_COLUMNS
 from pipeline.sources.records.key_questions import Question, ask

@@ -15,9 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
+from pipeline.codec.records.arrival_layout import NO_WINDOW, SUMS
 from pipeline.codec.records.arrivals import ArrivalPacker, BatchTimes, PackedArrivals
 from pipeline.codec.records.record_reader import iter_record_scans
-from pipeline.codec.records.record_scan import NO_WINDOW, SUMS, RecordScan
+from pipeline.codec.records.record_scan import RecordScan
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.sources.files.segment_plan import SegmentRead, pack

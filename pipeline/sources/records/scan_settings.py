@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.codec.records.arrival_layout import NO_WINDOW
 from pipeline.codec.records.key_ids import SECRET_BYTES, KeySecret
-from pipeline.codec.records.record_scan import NO_WINDOW
 from pipeline.config.sections import PSEUDONYMOUS, KeySettings
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.simulator.clients.client import ThreadCosts
+from pipeline.simulator.distributions import ALIKE, PPM, Distribution
 from pipeline.simulator.scenario import measured
-from pipeline.simulator.scenario.distribution import ALIKE, PPM, Distribution
 from pipeline.simulator.scenario.scenario import Service
 from tests.lab.fidelity.services import QUANTILES
 from tests.lab.fidelity.settings import PerfLoad, SeriesLoad

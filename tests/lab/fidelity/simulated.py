@@ -14,12 +14,22 @@ from pipeline.partitioners.assignment import assign_partitions
 from pipeline.partitioners.registry import find_strategy
 from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_settings import resolve_producer
+from pipeline.simulator.distributions import Distribution, Steps
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, measure_body_bytes, measure_record_bytes
 from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
-from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.measured import MEASURED_SERVICE
-from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
-from pipeline.simulator.scenario.traffic import KEYLESS, NO_KEY, PerfTest, Recorded, Target, Traffic
+from pipeline.simulator.scenario.scenario import (
+    KEYLESS,
+    NO_KEY,
+    PerfTest,
+    Producer,
+    Recorded,
+    Scenario,
+    SimulatedBroker,
+    Target,
+    Topic,
+    Traffic,
+)
 from tests.lab.fidelity.arrivals import KEY_COUNT, key_bytes
 from tests.lab.fidelity.profile import Profile, distribute, make_service
 from tests.lab.fidelity.settings import PerfLoad, SeriesLoad, Setting

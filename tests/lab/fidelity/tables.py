@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipeline.simulator.scenario.distribution import Steps
+from pipeline.simulator.distributions import Steps
 from pipeline.simulator.scenario.scenario_file import load_scenario
 from tests.lab.archive import unpack_once
 from tests.lab.fidelity.compare import (

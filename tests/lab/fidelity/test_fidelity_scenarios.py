@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.simulator.scenario.traffic import KEYLESS
+from pipeline.simulator.scenario.scenario import KEYLESS
 from tests.lab.fidelity.arrivals import Series
 from tests.lab.fidelity.compare import find_latency_bars
 from tests.lab.fidelity.misses import KNOWN, explain

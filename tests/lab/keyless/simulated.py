@@ -10,11 +10,20 @@ import numpy as np
 
 from pipeline.simulator.clients.client import MS, ClientFamily, Settings, ThreadCosts
 from pipeline.simulator.clients.producer_settings import resolve_producer
+from pipeline.simulator.distributions import Distribution, Steps
 from pipeline.simulator.engine.record_size import measure_body_bytes
-from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.measured import MEASURED_COSTS, MEASURED_OVERSLEEP, MEASURED_SERVICE
-from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
-from pipeline.simulator.scenario.traffic import KEYLESS, NO_KEY, Recorded, Target, Traffic
+from pipeline.simulator.scenario.scenario import (
+    KEYLESS,
+    NO_KEY,
+    Producer,
+    Recorded,
+    Scenario,
+    SimulatedBroker,
+    Target,
+    Topic,
+    Traffic,
+)
 from tests.lab.keyless.settings import LEADERS, SLOW
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pipeline.simulator.engine.random_stream import derive_stream, draw_bits
+from pipeline.simulator.distributions import derive_stream, draw_bits
 
 SEED = 1123
 STATE_COUNT = 12_000

@@ -6,7 +6,7 @@ Each kind is asked for the next due time after a `send()` returned; who is late 
 from typing import Protocol
 
 from pipeline.simulator.clients.client import MS, SECOND
-from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Recorded, Traffic
+from pipeline.simulator.scenario.scenario import Gaps, OnOff, PerfTest, Recorded, Traffic
 from tests.oracles.simulator.chance import Stream
 
 MIN_SLEEP_NS = 2 * MS
@@ -49,7 +49,7 @@ def start_clock(traffic: Traffic, stream: Stream) -> Clock:
 
 
 class PerfTestClock:
-    """`ThroughputThrottler`: see `traffic.PerfTest`."""
+    """`ThroughputThrottler`: see `scenario.PerfTest`."""
 
     def __init__(self, arrivals: PerfTest, start_ns: int, stream: Stream) -> None:
         self._arrivals = arrivals

@@ -1,7 +1,6 @@
 """The streams of a run, each with its count; `scenario.py` lists purposes and units."""
 
-from pipeline.simulator.engine.random_stream import derive_stream, draw_bits, draw_index, draw_quantile
-from pipeline.simulator.scenario.distribution import Distribution
+from pipeline.simulator.distributions import Distribution, derive_stream, draw_bits, draw_index, draw_quantile
 
 
 class Stream:

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from pipeline.simulator.clients.client import SECOND, Settings
-from pipeline.simulator.scenario.distribution import Steps
+from pipeline.simulator.distributions import Steps
 from pipeline.simulator.scenario.scenario import SimulatedBroker
 from tests.oracles.simulator.batch import Batch
 from tests.oracles.simulator.chance import Stream

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT, STEP_BITS, LatencyHistogram
+from pipeline.simulator.engine.result import BUCKET_COUNT, STEP_BITS, LatencyHistogram
 
 
 def bucket_of(latency_ns: int) -> int:

@@ -3,7 +3,7 @@
 import heapq
 
 from pipeline.simulator.engine.result import SimulationResult
-from pipeline.simulator.scenario.run_to_run import settle_run
+from pipeline.simulator.scenario.measured import settle_run
 from pipeline.simulator.scenario.scenario import Scenario
 from tests.oracles.simulator.accumulator import NEVER
 from tests.oracles.simulator.append import Appender, Outcome

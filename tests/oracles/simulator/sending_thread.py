@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from pipeline.simulator.clients.client import Settings
 from pipeline.simulator.engine.record_size import estimate_batch_bytes, measure_body_bytes
-from pipeline.simulator.scenario.traffic import COMMIT, KEYLESS, Recorded, Target, Traffic
+from pipeline.simulator.scenario.scenario import COMMIT, KEYLESS, Recorded, Target, Traffic
 from tests.oracles.simulator.arrivals import start_clock
 from tests.oracles.simulator.batch import Record
 from tests.oracles.simulator.chance import Stream

@@ -3,9 +3,9 @@
 import numpy as np
 import pyarrow as pa
 
-from pipeline.simulator.engine.latency_histogram import BUCKET_COUNT
 from pipeline.simulator.engine.result import (
     BATCH_TRACE,
+    BUCKET_COUNT,
     RECORD_TRACE,
     ConnectionCounter,
     Histograms,

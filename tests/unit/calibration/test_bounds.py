@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.calibration.partitioner.settings import bound_batch_bytes, bound_linger_ms, measure_next
 from pipeline.calibration.session_traffic import SessionBatches
-from pipeline.simulator.scenario.distribution import Distribution
+from pipeline.simulator.distributions import Distribution
 from tests.simulated_sessions import make_scenario, record_session
 
 RECORD_BYTES = 521.0

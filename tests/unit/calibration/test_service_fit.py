@@ -14,7 +14,7 @@ from pipeline.calibration.service.fit import (
     take_out_stale,
 )
 from pipeline.calibration.service.model import Parameter, assume_service, make_broker, mean_of
-from pipeline.simulator.scenario.distribution import Distribution
+from pipeline.simulator.distributions import Distribution
 from pipeline.simulator.scenario.measured import MEASURED_SERVICE
 
 START_MS = 1_795_000_080_000

@@ -13,9 +13,9 @@ from pipeline.calibration.service.fit import NodeMetrics, fit_services
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
 from pipeline.calibration.service.model import assume_service
 from pipeline.calibration.service.trial import SessionTopic, cut_topic, observe, simulate_trial
+from pipeline.simulator.distributions import Steps
 from pipeline.simulator.engine.result import ConnectionCounter
-from pipeline.simulator.scenario.distribution import Steps
-from pipeline.simulator.scenario.traffic import KEYLESS, Recorded
+from pipeline.simulator.scenario.scenario import KEYLESS, Recorded
 from tests.simulated_sessions import EPOCH_MS, delayed, make_scenario, record_session
 
 SECONDS = 20

@@ -9,7 +9,7 @@ import pipeline
 from pipeline.codec.records import record_kernels
 from pipeline.compilation import fingerprint_sources, list_sources
 from pipeline.partitioners import hash_kernels
-from pipeline.simulator.engine import run
+from pipeline.simulator.engine import simulate
 
 PIPELINE = Path(pipeline.__file__).parent
 
@@ -29,7 +29,7 @@ def imported_files(path):
         (record_kernels, record_kernels.number_keys, 1),
         (record_kernels, record_kernels.decode_batches, 1),
         (hash_kernels, hash_kernels.hash_column, 1),
-        (run, run.continue_run, 1),
+        (simulate, simulate.continue_run, 1),
     ],
 )
 def test_cache_files_carry_the_fingerprint(module, kernel, signature_count):
@@ -37,7 +37,7 @@ def test_cache_files_carry_the_fingerprint(module, kernel, signature_count):
     assert len(kernel.nopython_signatures) == signature_count, "compiled at import"
 
 
-@pytest.mark.parametrize("module", [record_kernels, hash_kernels, run])
+@pytest.mark.parametrize("module", [record_kernels, hash_kernels, simulate])
 def test_fingerprint_covers_what_kernels_import(module):
     """A source missing from the fingerprint would leave yesterday's machine code running after a change to it."""
     covered = list_sources(Path(module.__file__))
@@ -47,10 +47,6 @@ def test_fingerprint_covers_what_kernels_import(module):
 
 
 def test_fingerprint_follows_imports_and_stops_there():
-    names = {path.relative_to(PIPELINE).as_posix() for path in list_sources(Path(run.__file__))}
-    assert {
-        "simulator/engine/sender.py",
-        "simulator/engine/random_stream.py",
-        "simulator/engine/partitioners.py",
-    } <= names
+    names = {path.relative_to(PIPELINE).as_posix() for path in list_sources(Path(simulate.__file__))}
+    assert {"simulator/engine/sender.py", "simulator/distributions.py", "simulator/engine/partitioners.py"} <= names
     assert not {name for name in names if name.startswith(("codec/", "calibration/", "replay/"))}

@@ -17,7 +17,7 @@ from pipeline.replay.simulated import plan
 from pipeline.replay.simulated.arrivals import prepare_arrivals
 from pipeline.replay.simulated.producers import KEEP, check_producer, resolve_candidate
 from pipeline.replay.simulated.runs import CELL_BATCHES, run_group
-from pipeline.simulator.scenario.traffic import COMMIT
+from pipeline.simulator.scenario.scenario import COMMIT
 from tests.unit.calibration.test_session_traffic import START, as_table, make_rows
 from tests.unit.replay.session_groups import lay_out, make_baseline, make_group, make_traffic
 

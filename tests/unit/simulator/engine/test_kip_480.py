@@ -6,10 +6,9 @@ from itertools import pairwise
 import pytest
 
 from pipeline.simulator.clients.client import MS, ClientFamily, Settings
+from pipeline.simulator.distributions import Distribution
 from pipeline.simulator.engine.record_size import measure_body_bytes
-from pipeline.simulator.scenario.distribution import Distribution
-from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
-from pipeline.simulator.scenario.traffic import Gaps, Traffic
+from pipeline.simulator.scenario.scenario import Gaps, Producer, Scenario, SimulatedBroker, Topic, Traffic
 from tests.oracles.simulator.accumulator import Accumulator
 from tests.oracles.simulator.append import Appender
 from tests.oracles.simulator.batch import Record

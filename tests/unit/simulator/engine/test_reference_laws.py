@@ -7,17 +7,29 @@ import numpy as np
 import pytest
 
 from pipeline.simulator.clients.client import MS, SECOND, ClientFamily, Compression, Settings, ThreadCosts
+from pipeline.simulator.distributions import Distribution, Steps
 from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
-from pipeline.simulator.scenario.distribution import Distribution, Steps
 from pipeline.simulator.scenario.measured import (
     MEASURED_COSTS,
     MEASURED_OVERSLEEP,
     MEASURED_PERF_TEST_OVERSLEEP,
     MEASURED_SERVICE,
 )
-from pipeline.simulator.scenario.scenario import ErrorWindow, Producer, Scenario, Service, SimulatedBroker, Topic
-from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Recorded, Target, Traffic
+from pipeline.simulator.scenario.scenario import (
+    ErrorWindow,
+    Gaps,
+    OnOff,
+    PerfTest,
+    Producer,
+    Recorded,
+    Scenario,
+    Service,
+    SimulatedBroker,
+    Target,
+    Topic,
+    Traffic,
+)
 from tests.oracles.simulator.run import simulate_reference
 
 VALUE = Distribution.constant(512)

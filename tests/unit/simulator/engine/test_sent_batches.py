@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from pipeline.compilation import make_items
 from pipeline.simulator.engine.accumulator import forget_sent
 from pipeline.simulator.engine.client_state import PartitionQueue, ProducerBatch
-from pipeline.simulator.engine.records import make_items
 from pipeline.simulator.engine.state import NONE
 
 SENT = (1, 2, 3)

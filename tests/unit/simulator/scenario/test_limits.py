@@ -11,9 +11,14 @@ from pipeline.simulator.scenario.cluster_section import (
     ServiceSection,
     TopicSection,
 )
-from pipeline.simulator.scenario.recorded_traffic import read_recorded
 from pipeline.simulator.scenario.scenario_section import ProducerSection
-from pipeline.simulator.scenario.traffic_section import KeysSection, PerfTestArrivals, SteadyArrivals, TrafficSection
+from pipeline.simulator.scenario.traffic_section import (
+    KeysSection,
+    PerfTestArrivals,
+    SteadyArrivals,
+    TrafficSection,
+    read_recorded,
+)
 
 INT32, INT64 = 2**31 - 1, 2**63 - 1  # Kafka's broker ids and numbers of records
 ARRIVALS = "arrivals: {kind: constant, records_per_s: 1}"

@@ -2,9 +2,9 @@
 
 import pytest
 
+from pipeline.simulator.clients.client import describe_racks
 from pipeline.simulator.engine.result import QueueCounter
 from pipeline.simulator.engine.simulate import simulate
-from pipeline.simulator.scenario.racks import describe_racks
 from pipeline.simulator.scenario.scenario_file import parse_scenario
 
 TEXT = """

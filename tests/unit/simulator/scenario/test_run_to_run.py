@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from pipeline.simulator.clients.client import ThreadCosts
-from pipeline.simulator.scenario.distribution import ALIKE, Distribution, Steps
-from pipeline.simulator.scenario.run_to_run import settle_costs, settle_run, settle_service
-from pipeline.simulator.scenario.scenario import Producer, Scenario, Service, SimulatedBroker, Topic
-from pipeline.simulator.scenario.traffic import Gaps, Traffic
+from pipeline.simulator.distributions import ALIKE, Distribution, Steps
+from pipeline.simulator.scenario.measured import settle_costs, settle_run, settle_service
+from pipeline.simulator.scenario.scenario import Gaps, Producer, Scenario, Service, SimulatedBroker, Topic, Traffic
 from tests.oracles.simulator.run import simulate_reference
 
 MS = 1_000_000

@@ -4,9 +4,18 @@ import pytest
 
 from pipeline.errors import ConfigError
 from pipeline.simulator.clients.client import MS, ThreadCosts
-from pipeline.simulator.scenario.distribution import ZERO, Distribution, Steps
-from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
-from pipeline.simulator.scenario.traffic import Gaps, OnOff, PerfTest, Target, Traffic
+from pipeline.simulator.distributions import ZERO, Distribution, Steps
+from pipeline.simulator.scenario.scenario import (
+    Gaps,
+    OnOff,
+    PerfTest,
+    Producer,
+    Scenario,
+    SimulatedBroker,
+    Target,
+    Topic,
+    Traffic,
+)
 from tests.oracles.simulator.connection import value_at
 
 SENDING = Traffic(PerfTest(1000), record_count=10)

@@ -4,9 +4,9 @@ import pytest
 
 from pipeline.errors import ConfigError
 from pipeline.simulator.clients.client import MS, SECOND, ClientFamily
-from pipeline.simulator.scenario.distribution import Distribution, Steps
+from pipeline.simulator.distributions import Distribution, Steps
+from pipeline.simulator.scenario.scenario import KEYLESS, Gaps, OnOff, PerfTest
 from pipeline.simulator.scenario.scenario_file import AS_CONFIGURED, list_built_ins, load_scenario, parse_scenario
-from pipeline.simulator.scenario.traffic import KEYLESS, Gaps, OnOff, PerfTest
 
 GOOD = """\
 cluster:
