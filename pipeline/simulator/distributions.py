@@ -36,11 +36,7 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 
 
 def derive_stream(seed: int, purpose: str, unit: int | str = 0) -> int:
-    """The key of a stream, 64 bits, unsigned: the first half of MurmurHash3 (x64, 128 bits) of "seed/purpose/unit".
-
-    >>> derive_stream(1, "service time", 0) == derive_stream(1, "service time", 1)
-    False
-    """
+    """The key of a stream, 64 bits, unsigned: the first half of MurmurHash3 (x64, 128 bits) of "seed/purpose/unit"."""
     first, _ = mmh3.hash64(f"{seed}/{purpose}/{unit}".encode(), signed=False)
     return int(first)
 
@@ -63,10 +59,7 @@ def draw_index(stream: int, count: int, length: int) -> int:
 
 
 def draw_quantile(stream: int, count: int, table: Sequence[int] | NDArray[np.int64]) -> int:
-    """A whole number from a distribution by its `make_quantile_table`: the quantile at a uniform draw.
-
-    The draw's leading ones pick the level, the next bits the step, the next the place in it; rounded down.
-    """
+    """A whole number from a distribution by its `make_quantile_table`: the quantile at a uniform draw."""
     bits = draw_bits(stream, count)
     level = 0
     while level < LEVEL_COUNT - 1 and bits >> 63:
@@ -94,14 +87,9 @@ def list_probabilities() -> tuple[float, ...]:
 
 
 def make_quantile_table(points: Sequence[tuple[float, int]]) -> NDArray[np.int64]:
-    """Makes the table of a distribution known at some quantiles, straight lines between: `TABLE_LENGTH` rising numbers.
+    """The table, `TABLE_LENGTH` rising numbers, of a distribution known at some quantiles, lines between.
 
-    `points`: pairs of a probability and a whole number, both rising, the least value with 0, the largest with 1;
-    `InputError` for others, and for values outside 0 to `MAX_TABLE_VALUE`.
-
-    >>> table = make_quantile_table([(0.0, 100_000), (0.5, 110_000), (0.99, 600_000), (1.0, 2_000_000)])
-    >>> int(table[0]), int(table[32]), int(table[-1])
-    (100000, 110000, 2000000)
+    `points`: a probability and a whole number up to `MAX_TABLE_VALUE`, rising from 0 to 1; `InputError` for others.
     """
     _check_points(points)
     known = np.array([probability for probability, _ in points])
@@ -135,13 +123,7 @@ def _list_exponential_quantiles() -> tuple[Decimal, ...]:
 
 
 def make_exponential_table(mean: int) -> NDArray[np.int64]:
-    """Makes the table of an exponential distribution; its largest value is 20 times the mean.
-
-    `InputError` for a mean that is not positive, or so large that a value would pass `MAX_TABLE_VALUE`.
-
-    >>> int(make_exponential_table(1_000_000)[32])  # the median, ln 2
-    693147
-    """
+    """The table of an exponential distribution, up to 20 times the mean; `InputError` for a wrong mean."""
     quantiles = _list_exponential_quantiles()
     if mean <= 0 or mean * quantiles[-1] > MAX_TABLE_VALUE:
         raise InputError(f"mean {mean}; expected 1 to {int(MAX_TABLE_VALUE / quantiles[-1])}")
@@ -168,11 +150,7 @@ class Distribution:
         return make_quantile_table(self.points) if self.points else make_exponential_table(self.mean)
 
     def mapped(self, change: Callable[[int], int]) -> Distribution:
-        """The distribution of changed values; an exponential one keeps a mean above 0.
-
-        >>> Distribution(((0.0, 10), (1.0, 30))).mapped(lambda value: value // 2).points
-        ((0.0, 5), (1.0, 15))
-        """
+        """The distribution of changed values; an exponential one keeps a mean above 0."""
         points = tuple((probability, change(value)) for probability, value in self.points)
         return Distribution(points, self.mean and max(change(self.mean), 1))
 

@@ -70,10 +70,7 @@ def summarise_variants(
     on_done: Callable[[], None] = lambda: None,
     worker_count: int | None = None,
 ) -> list[VariantSummary]:
-    """Simulates every variant with every seed, in as many threads as cores by default; a summary for each variant.
-
-    Their count changes no result. `on_done` is called after every run, in any thread.
-    """
+    """Simulates every variant with every seed in threads; `on_done` is called after every run, in any thread."""
 
     def run(task: tuple[ScenarioVariant, int]) -> RunFigures:
         variant, seed = task
@@ -190,11 +187,7 @@ def _take_ranges(runs: Sequence[Figures]) -> Mapping[str, Range]:
 
 
 def take_range(values: Iterable[float | None]) -> Range:
-    """Median, 5 % and 95 % of some seeds' values, between two by a straight line.
-
-    >>> take_range([3, 1, 2])
-    Range(median=2.0, low=1.1, high=2.9)
-    """
+    """Median, 5 % and 95 % of some seeds' values, between two by a straight line."""
     known = np.array([value for value in values if value is not None], dtype=np.float64)
     if not len(known):
         return Range(None, None, None)

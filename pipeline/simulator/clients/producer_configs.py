@@ -40,7 +40,7 @@ Value = bool | int | float | str | None
 
 
 class WrongSettingError(ConfigError):
-    """A setting that the client or the simulator refuses: its key as given, what was found and what is expected."""
+    """A setting that the client or the simulator refuses; the key as given, what was found and what is expected."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"{name}: {problem}")
@@ -65,11 +65,7 @@ class ConfigKey:
         return is_between(version, self.since, self.before)
 
     def parse(self, text: str | None) -> Value:
-        """The value of a text, as the client takes it; `WrongSettingError` if it is not of this type, or not valid.
-
-        >>> find_config(JAVA, "3.9.1", "linger.ms").parse("20")
-        20
-        """
+        """The value of a text, as the client takes it; `WrongSettingError` if it is not of this type, or not valid."""
         is_null = text is None or text == "null"
         value = None if text is None or is_null else self._parse_type(text.strip())
         may_be_null = is_null and (not self.valid or self.default == "null")
@@ -105,11 +101,6 @@ class ConfigKey:
         return False
 
     def describe_valid(self) -> str:
-        """Describes the valid values.
-
-        >>> find_config(JAVA, "3.9.1", "acks").describe_valid()
-        'all, -1, 0 or 1'
-        """
         if self.type == "boolean":
             return "true or false"
         kind = "a whole number" if self.type in _INTEGER_BITS else "a number" if self.type in _FLOATS else "a text"
@@ -220,11 +211,7 @@ def _list_notes(read: ProducerConfiguration) -> list[str]:
 
 
 def join_options(options: Sequence[str]) -> str:
-    """Names with commas, and "or" before the last.
-
-    >>> join_options(["all", "0", "1"])
-    'all, 0 or 1'
-    """
+    """Names with commas, and "or" before the last."""
     return " or ".join([", ".join(options[:-1]), options[-1]] if len(options) > 1 else options)
 
 

@@ -121,10 +121,9 @@ def resolve_producer(
     strategy: str | None = None,
     compression: Compression | None = None,
 ) -> ResolvedProducer:
-    """Resolves a producer's configuration, texts by the client's own names, as its client does.
+    """Resolves a configuration, texts by the client's own names, as its client does, or with another strategy.
 
-    A strategy, by name, is followed in place of the configured one. Where a codec is configured, `compression` says
-    what it does to this traffic. `ConfigError`: a key no version has, a value refused, or a strategy not simulated.
+    `compression` says what a codec does to this traffic. `ConfigError`: an unknown key or strategy, or a value refused.
     """
     read = read_configuration(client, version, config)
     if client in _OTHERS:

@@ -10,12 +10,7 @@ appended), and memory that was allocated and is not needed.
 
 from pipeline.compilation import njit
 from pipeline.simulator.engine.batches import close_batch, is_full, measure_buffer, open_batch, try_append
-from pipeline.simulator.engine.built_in_partitioner import (
-    is_time_to_switch,
-    keep_queue_size,
-    next_partition,
-    update_partition_info,
-)
+from pipeline.simulator.engine.built_in_partitioner import is_time_to_switch, keep_queue_size, next_partition
 from pipeline.simulator.engine.client_state import PartitionQueue, ProducerBatch, ProducerState, TopicInfo
 from pipeline.simulator.engine.primitives import add_member, is_empty, remove_member, set_clock
 from pipeline.simulator.engine.state import MS, NONE, Simulation, ThreadState
@@ -130,10 +125,7 @@ def append_new_batch(
 def append(
     sim: Simulation, producer: ProducerState, thread: ThreadState, queue_number: int, now_ns: int, buffer_bytes: int
 ) -> Outcome:
-    """Appends a record (`append`), to a partition that stands, or to the sticky one of KIP-794 if the queue is `NONE`.
-
-    The sticky one may change before, between and after the two attempts. `buffer_bytes`: memory waited for, or 0.
-    """
+    """Appends a record (`append`) to a queue, or to KIP-794's sticky one; `buffer_bytes`: memory waited for, or 0."""
     topic = sim.topics[thread.topic]
     is_sticky = queue_number == NONE
     is_appended = False
@@ -164,9 +156,8 @@ def append(
             appended_bytes = append_new_batch(sim, producer, queue, thread, now_ns, buffer_bytes)
             buffer_bytes = 0
         is_appended = True
-        moves_on = is_sticky and update_partition_info(
-            producer, topic, appended_bytes, all_batches_full(sim, producer, queue)
-        )
+        topic.produced_bytes += appended_bytes if is_sticky else 0  # `updatePartitionInfo`
+        moves_on = is_sticky and is_time_to_switch(producer, topic, all_batches_full(sim, producer, queue))
 
 
 @njit
@@ -201,16 +192,6 @@ def _note_batches(sim: Simulation, producer: ProducerState, queue: PartitionQueu
 
 
 @njit
-def _note_no_batches(sim: Simulation, producer: ProducerState, queue: PartitionQueue) -> None:
-    remove_member(sim, producer.queues_with_batches, queue.number - producer.first_queue)
-    if queue.connection != NONE:
-        connection = sim.connections[queue.connection]
-        remove_member(sim, connection.queues_with_batches, queue.place)
-        if is_empty(sim, connection.queues_with_batches):
-            remove_member(sim, producer.brokers_with_batches, connection.broker)
-
-
-@njit
 def poll_first(sim: Simulation, producer: ProducerState, queue: PartitionQueue) -> int:
     number = queue.head
     keep_queue_size(producer, queue)
@@ -219,7 +200,12 @@ def poll_first(sim: Simulation, producer: ProducerState, queue: PartitionQueue) 
     sim.batches[number].next = NONE
     if queue.head == NONE:
         queue.tail = NONE
-        _note_no_batches(sim, producer, queue)
+        remove_member(sim, producer.queues_with_batches, queue.number - producer.first_queue)
+        if queue.connection != NONE:
+            connection = sim.connections[queue.connection]
+            remove_member(sim, connection.queues_with_batches, queue.place)
+            if is_empty(sim, connection.queues_with_batches):
+                remove_member(sim, producer.brokers_with_batches, connection.broker)
     return number
 
 

@@ -36,13 +36,6 @@ _ALIKE = -1  # the queues give no reason to prefer one
 
 
 @njit
-def update_partition_info(producer: ProducerState, topic: TopicInfo, appended_bytes: int, enable_switch: bool) -> bool:
-    """Counts what an append added, and returns whether it is time to move on (`updatePartitionInfo`)."""
-    topic.produced_bytes += appended_bytes
-    return is_time_to_switch(producer, topic, enable_switch)
-
-
-@njit
 def is_time_to_switch(producer: ProducerState, topic: TopicInfo, enable_switch: bool) -> bool:
     """The sticky partition has had its bytes; `enable_switch`: its queue is empty, or its newest batch full."""
     sticky_bytes = max(producer.batch_bytes, 1)
@@ -165,9 +158,7 @@ def _keep_in_rack(sim: Simulation, topic: TopicInfo, count: int) -> int:
 def _update_partition_load_stats(sim: Simulation, producer: ProducerState, topic: TopicInfo) -> int:
     """Lists the partitions that take part and their queues' sizes, and returns how many there are.
 
-    As in Kafka a partition whose broker kept data waiting for too long is left out by stepping back an index. If the
-    next one has nothing queued, it overwrites only the partition there, and so inherits the size of the one left out.
-    One with an empty queue is never left out.
+    As in Kafka, where a broker kept data waiting too long an index is stepped back: the next empty one gets that size.
     """
     for index in range(topic.partition_count):
         sim.queue_sizes[index] = 0

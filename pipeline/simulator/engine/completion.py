@@ -10,9 +10,9 @@ from pipeline.simulator.engine.accumulator import (
     round_time,
 )
 from pipeline.simulator.engine.batches import free_batch
-from pipeline.simulator.engine.client_state import ClientRequest, PartitionQueue, ProducerBatch, ProducerState
-from pipeline.simulator.engine.connections import complete_next, disconnect, has_timed_out, release_request
-from pipeline.simulator.engine.counters import count_batch, count_response
+from pipeline.simulator.engine.client_state import ClientRequest, PartitionQueue, ProducerState
+from pipeline.simulator.engine.connections import complete_next, disconnect, find_timeout_ns, release_request
+from pipeline.simulator.engine.counters import count_batch, count_latency
 from pipeline.simulator.engine.primitives import draw_below, find_next
 from pipeline.simulator.engine.state import MS, NEVER, NONE, NodeConnection, Simulation
 from pipeline.simulator.engine.transactions import complete_transactional_request
@@ -38,8 +38,9 @@ def _complete_requests_of(sim: Simulation, producer: ProducerState, connection: 
     is_cut = False
     while True:
         if arrived_count == 0 and not is_cut:
-            is_cut = has_timed_out(sim, producer, connection, now_ns)
-            if is_cut:
+            timeout_ns = find_timeout_ns(sim, producer, connection)
+            is_cut = connection.in_flight_count > 0 and round_time(producer, now_ns) >= timeout_ns
+            if is_cut:  # `hasExpiredRequest`
                 disconnect(sim, producer, connection, now_ns)
         if arrived_count == 0 and (not is_cut or connection.in_flight_count == 0):
             return
@@ -53,7 +54,9 @@ def _complete_requests_of(sim: Simulation, producer: ProducerState, connection: 
                 until_ns = now_ns + request.throttle_ns
                 connection.throttled_until_ns = max(connection.throttled_until_ns, until_ns)
             if number != producer.transactional_request:
-                count_response(sim, connection, request, is_error or _has_refused(sim, request), now_ns)
+                connection.errors += is_error or _has_refused(sim, request)
+                connection.throttled_ns += request.throttle_ns
+                count_latency(sim.request_latencies[connection.number], now_ns - request.sent_ns)
         if number == producer.transactional_request:
             complete_transactional_request(sim, producer, request, is_error, now_ns)
         _complete_batches(sim, producer, request, now_ns, is_error)
@@ -81,9 +84,11 @@ def _complete_batches(
         batch = sim.batches[number]
         following = batch.next_in_request
         sim.queues[batch.queue].is_muted = False
+        is_expired = find_expiry(producer, batch) <= round_time(producer, now_ns)
+        can_retry = not is_expired and batch.attempt_count < producer.retry_count
         if batch.is_done:
             free_batch(sim, number)
-        elif (is_error or batch.is_refused) and _can_retry(producer, batch, now_ns):
+        elif (is_error or batch.is_refused) and can_retry:
             sim.queues[batch.queue].retries += 1
             reenqueue(sim, producer, number, now_ns, _draw_backoff_ms(producer, batch.attempt_count))
         else:
@@ -91,13 +96,6 @@ def _complete_batches(
             finish_batch(sim, producer, number, now_ns)
             free_batch(sim, number)
         number = following
-
-
-@njit
-def _can_retry(producer: ProducerState, batch: ProducerBatch, now_ns: int) -> bool:
-    """`canRetry`: neither too old nor tried too often."""
-    is_expired = find_expiry(producer, batch) <= round_time(producer, now_ns)
-    return not is_expired and batch.attempt_count < producer.retry_count
 
 
 @njit

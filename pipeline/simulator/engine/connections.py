@@ -8,7 +8,7 @@ connection is then muted for so long.
 from pipeline.compilation import njit
 from pipeline.simulator.engine.accumulator import round_time
 from pipeline.simulator.engine.client_state import ClientRequest, ProducerState
-from pipeline.simulator.engine.counters import count_queue_times
+from pipeline.simulator.engine.counters import count_latency
 from pipeline.simulator.engine.primitives import (
     add_member,
     draw,
@@ -243,7 +243,12 @@ def send_request(
     connection.batches += request.batch_count
     connection.bytes += request.size_bytes
     connection.max_in_flight = max(connection.max_in_flight, connection.in_flight_count)
-    count_queue_times(sim, request, now_ns)
+    batch_number = request.first_batch
+    while batch_number != NONE:
+        batch = sim.batches[batch_number]
+        if batch.attempt_count == 0:
+            count_latency(sim.queue_times[batch.queue], now_ns - batch.created_ns)
+        batch_number = batch.next_in_request
 
 
 @njit
@@ -279,12 +284,6 @@ def find_timeout_ns(sim: Simulation, producer: ProducerState, connection: NodeCo
     """The first moment at which the oldest request in flight is late; its clock ticks in milliseconds in Java."""
     sent_ns = round_time(producer, sim.requests[connection.first_in_flight].sent_ns)
     return sent_ns + producer.request_timeout_ns + (MS if producer.is_java else 1)
-
-
-@njit
-def has_timed_out(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> bool:
-    """The oldest request in flight is older than `request.timeout.ms` (`hasExpiredRequest`)."""
-    return connection.in_flight_count > 0 and round_time(producer, now_ns) >= find_timeout_ns(sim, producer, connection)
 
 
 @njit

@@ -1,11 +1,11 @@
 """Counters of a run: records, batches, latencies, and the rows of its traces."""
 
 from pipeline.compilation import njit
-from pipeline.simulator.engine.client_state import ClientRequest, PartitionQueue, ProducerBatch, ProducerState
+from pipeline.simulator.engine.client_state import PartitionQueue, ProducerBatch, ProducerState
 from pipeline.simulator.engine.primitives import bit_length_of
 from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
 from pipeline.simulator.engine.result import BUCKET_COUNT, STEP_BITS
-from pipeline.simulator.engine.state import NONE, LatencyBuckets, NodeConnection, Simulation
+from pipeline.simulator.engine.state import NONE, LatencyBuckets, Simulation
 
 _LAST_BUCKET = BUCKET_COUNT - 1
 
@@ -26,14 +26,6 @@ def count_latency(histogram: LatencyBuckets, latency_ns: int) -> None:
 
 
 @njit
-def count_send(producer: ProducerState, now_ns: int) -> None:
-    producer.sent_records += 1
-    if producer.first_sent_at_ns < 0:
-        producer.first_sent_at_ns = now_ns
-    producer.last_sent_at_ns = now_ns
-
-
-@njit
 def count_append(producer: ProducerState, queue: PartitionQueue, now_ns: int) -> None:
     queue.appended_records += 1
     _count_waiting(queue, now_ns)
@@ -47,26 +39,6 @@ def _count_waiting(queue: PartitionQueue, now_ns: int) -> None:
     """Before records come in or go out: those that were in since the last time have waited for so long."""
     queue.in_system_ns += queue.record_count * (now_ns - queue.record_count_since_ns)
     queue.record_count_since_ns = now_ns
-
-
-@njit
-def count_queue_times(sim: Simulation, request: ClientRequest, now_ns: int) -> None:
-    """A request is sent; of its batches those count that are sent for the first time."""
-    number = request.first_batch
-    while number != NONE:
-        batch = sim.batches[number]
-        if batch.attempt_count == 0:
-            count_latency(sim.queue_times[batch.queue], now_ns - batch.created_ns)
-        number = batch.next_in_request
-
-
-@njit
-def count_response(
-    sim: Simulation, connection: NodeConnection, request: ClientRequest, has_error: bool, now_ns: int
-) -> None:
-    connection.errors += has_error
-    connection.throttled_ns += request.throttle_ns
-    count_latency(sim.request_latencies[connection.number], now_ns - request.sent_ns)
 
 
 @njit

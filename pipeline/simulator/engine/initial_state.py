@@ -38,7 +38,7 @@ class _Layout:
     """Objects that are laid out: those whose number is known at once in arrays, others in lists."""
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
-        self.scenario, self._seed = scenario, seed
+        self.scenario = scenario
         self.leaders = np.array(scenario.leaders, np.int64)
         self.partition_starts = scenario.partition_starts
         self.broker_count, self.topic_count = len(scenario.brokers), len(scenario.topics)
@@ -55,8 +55,9 @@ class _Layout:
         self.distributions: dict[Distribution, int] = {}
         # gives the streams of all rows their keys; a stream's name is its purpose
         for rows in (self.producers, self.topics, self.connections[1:], self.threads[1:]):
-            for name, purpose in _list_streams(rows.dtype.names):
-                keys = [derive_stream(self._seed, purpose, unit) for unit in range(len(rows))]
+            for name in [name for name in rows.dtype.names or () if name.endswith("_stream")]:
+                purpose = name.removesuffix("_stream").replace("_", " ")
+                keys = [derive_stream(seed, purpose, unit) for unit in range(len(rows))]
                 rows[name]["key"] = np.array(keys, np.uint64)
 
     def put(self, name: str, items: Iterable[Any]) -> tuple[int, int]:
@@ -78,11 +79,6 @@ class _Layout:
 @functools.cache
 def _list_shared(names: tuple[str, ...], source: type[DataclassInstance]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(source) if field.name in names)
-
-
-@functools.cache
-def _list_streams(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, name.removesuffix("_stream").replace("_", " ")) for name in names if name.endswith("_stream"))
 
 
 def lay_out(scenario: Scenario, seed: int, *, traces: bool, fed_record_count: int) -> state.Simulation:

@@ -130,12 +130,6 @@ def is_empty(sim: Simulation, row: int) -> bool:
 
 
 @njit
-def copy_set(sim: Simulation, source: int, target: int) -> None:
-    for word in range(sim.bitsets.shape[1]):
-        sim.bitsets[target, word] = sim.bitsets[source, word]
-
-
-@njit
 def clear_set(sim: Simulation, row: int) -> None:
     for word in range(sim.bitsets.shape[1]):
         sim.bitsets[row, word] = 0
@@ -158,16 +152,6 @@ def set_clock(sim: Simulation, clock: int, time_ns: int) -> None:
         if nodes[node] == earliest_ns:
             return
         nodes[node] = earliest_ns
-
-
-@njit
-def read_clock(sim: Simulation, clock: int) -> int:
-    return sim.clocks[sim.clocks[0] + clock]
-
-
-@njit
-def read_earliest(sim: Simulation) -> int:
-    return sim.clocks[1]
 
 
 @njit

@@ -14,8 +14,8 @@ from pipeline.simulator.engine.accumulator import (
     wait_for_memory,
 )
 from pipeline.simulator.engine.batches import is_full
-from pipeline.simulator.engine.client_state import PartitionQueue, ProducerState
-from pipeline.simulator.engine.counters import count_append, count_send
+from pipeline.simulator.engine.client_state import ProducerState
+from pipeline.simulator.engine.counters import count_append
 from pipeline.simulator.engine.partitioners import choose_partition, on_new_batch
 from pipeline.simulator.engine.primitives import draw, draw_below
 from pipeline.simulator.engine.record_size import estimate_batch_bytes, measure_varint_bytes
@@ -31,7 +31,7 @@ from pipeline.simulator.engine.state import (
     Simulation,
     ThreadState,
 )
-from pipeline.simulator.engine.transactions import begin_commit, is_commit, note_partition
+from pipeline.simulator.engine.transactions import is_commit, note_partition
 
 _MIN_SLEEP_NS = 2 * MS  # the perf test's `ThroughputThrottler` owes shorter sleeps
 
@@ -50,17 +50,6 @@ def find_first_due_ns(sim: Simulation, thread: ThreadState) -> int:
 
 
 @njit
-def find_next_due_ns(sim: Simulation, thread: ThreadState, returned_ns: int) -> int:
-    """When a thread sends again after a `send()`, or -1 if that was the last."""
-    if 0 < thread.record_count <= thread.sent_count:
-        return -1
-    due_ns = _find_due_ns(sim, thread, returned_ns)
-    if due_ns >= 0:
-        due_ns = max(due_ns, returned_ns)
-    return _check_end(thread, due_ns)
-
-
-@njit
 def _check_end(thread: ThreadState, due_ns: int) -> int:
     return -1 if 0 < thread.end_ns <= due_ns else due_ns
 
@@ -74,7 +63,10 @@ def _find_due_ns(sim: Simulation, thread: ThreadState, returned_ns: int) -> int:
         return _read_recorded_due_ns(sim, thread)
     thread.due_ns += draw(sim.distributions[thread.gap_ns], thread.gap_stream)
     if thread.kind == ON_OFF:
-        _leave_out_phases(sim, thread)
+        while thread.due_ns >= thread.phase_end_ns:  # the rest of a gap is carried over into the next phase
+            off_ns = draw(sim.distributions[thread.off_ns], thread.gap_stream)
+            thread.due_ns += off_ns
+            thread.phase_end_ns += off_ns + draw(sim.distributions[thread.on_ns], thread.gap_stream)
     return thread.due_ns
 
 
@@ -93,15 +85,6 @@ def _throttle(sim: Simulation, thread: ThreadState, returned_ns: int) -> int:
     asked_ns = -(-thread.deficit_ns // MS) * MS
     thread.deficit_ns = 0
     return returned_ns + asked_ns + draw(sim.distributions[thread.oversleep_ns], thread.gap_stream)
-
-
-@njit
-def _leave_out_phases(sim: Simulation, thread: ThreadState) -> None:
-    """Carries the rest of a gap at a phase's end over into the next phase."""
-    while thread.due_ns >= thread.phase_end_ns:
-        off_ns = draw(sim.distributions[thread.off_ns], thread.gap_stream)
-        thread.due_ns += off_ns
-        thread.phase_end_ns += off_ns + draw(sim.distributions[thread.on_ns], thread.gap_stream)
 
 
 @njit
@@ -189,7 +172,9 @@ def go_on(sim: Simulation, number: int, now_ns: int) -> int:
     count_append(producer, queue, now_ns)
     note_partition(producer, queue)
     returned_ns = now_ns + producer.append_ns
-    if not producer.is_called and _wakes_sender(sim, producer, queue):
+    newest = sim.batches[queue.tail]
+    wakes = queue.length > 1 or newest.record_count == 1 or is_full(newest, producer.batch_record_count)
+    if wakes and not producer.is_called:  # a batch was opened or is full
         returned_ns += draw(sim.distributions[producer.wake_call_ns], thread.wake_call_stream)
         wake_up(sim, producer, now_ns, returned_ns)
     return _return_from_send(sim, producer, thread, returned_ns, now_ns)
@@ -201,7 +186,10 @@ def _commit(sim: Simulation, producer: ProducerState, thread: ThreadState, now_n
     if thread.is_committing:
         thread.is_committing = False
         return _return_from_send(sim, producer, thread, now_ns, now_ns)
-    begin_commit(producer, thread)
+    thread.sent_count += 1
+    thread.is_committing = True
+    producer.committing_thread = thread.number + 1
+    producer.is_flushing = True  # everything that waits is sent
     wake_up(sim, producer, now_ns, now_ns)
     return -1
 
@@ -213,16 +201,15 @@ def _call_send(sim: Simulation, producer: ProducerState, thread: ThreadState, no
         producer.metadata_at_ns = now_ns + producer.metadata_ns
     take_record(sim, thread, now_ns)
     thread.created_at_ns = max(now_ns, producer.metadata_at_ns)
-    count_send(producer, now_ns)
+    producer.sent_records += 1
+    if producer.first_sent_at_ns < 0:
+        producer.first_sent_at_ns = now_ns
+    producer.last_sent_at_ns = now_ns
 
 
 @njit
 def _do_send(sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int, buffer_bytes: int) -> Outcome:
-    """Appends the record a thread sends, unless it needs memory that is not there (`doSend`).
-
-    The accumulator asks the built-in partitioner (KIP-794). KIP-480's and the round robin with the defect of KAFKA-9965
-    are asked here, and a second time where a batch has to be opened; all others once.
-    """
+    """Appends the record a thread sends (`doSend`); the accumulator asks KIP-794's partitioner, this one others."""
     if buffer_bytes == 0:
         thread.queue = _choose_queue(sim, producer, thread, now_ns)
         if producer.asks_twice:
@@ -249,13 +236,6 @@ def _choose_queue(sim: Simulation, producer: ProducerState, thread: ThreadState,
 
 
 @njit
-def _wakes_sender(sim: Simulation, producer: ProducerState, queue: PartitionQueue) -> bool:
-    """A batch was opened or is full."""
-    newest = sim.batches[queue.tail]
-    return queue.length > 1 or newest.record_count == 1 or is_full(newest, producer.batch_record_count)
-
-
-@njit
 def _refuse(sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int) -> int:
     """`send()` fails: the record is too large, or found no memory within `max.block.ms`."""
     producer.refused_records += 1
@@ -267,7 +247,10 @@ def _return_from_send(
     sim: Simulation, producer: ProducerState, thread: ThreadState, returned_ns: int, now_ns: int
 ) -> int:
     """`send()` returns; the thread's next record, or the end."""
-    due_ns = find_next_due_ns(sim, thread, returned_ns)
+    due_ns = -1
+    if not 0 < thread.record_count <= thread.sent_count:
+        due_ns = _find_due_ns(sim, thread, returned_ns)
+        due_ns = _check_end(thread, max(due_ns, returned_ns) if due_ns >= 0 else -1)
     if due_ns < 0:
         producer.running_count -= 1
         if producer.running_count == 0:

@@ -26,11 +26,7 @@ RATIO_STEP_DOWN = np.float32(0.005)
 
 @portable
 def measure_varint_bytes(value: int) -> int:
-    """Bytes of a zig-zag varint of a number of at most 62 bits.
-
-    >>> [measure_varint_bytes(value) for value in (0, 63, 64, 8191, 8192, 1_048_576, -64, -65)]
-    [1, 1, 2, 2, 3, 4, 1, 2]
-    """
+    """Bytes of a zig-zag varint of a number of at most 62 bits."""
     rest = value << 1 ^ value >> 63
     size_bytes = 1
     while rest >= 128:
@@ -50,32 +46,20 @@ def _measure_field_bytes(length: int) -> int:
 
 @portable
 def measure_record_bytes(body_bytes: int, offset_delta: int, timestamp_delta_ms: int) -> int:
-    """Bytes of a record at its place in a batch.
-
-    >>> [measure_record_bytes(measure_body_bytes(-1, value), 0, 0) for value in (100, 512, 1000)]
-    [109, 521, 1009]
-    """
+    """Bytes of a record at its place in a batch."""
     long_bytes = measure_varint_bytes(offset_delta) + measure_varint_bytes(timestamp_delta_ms) - 2
     return measure_varint_bytes(body_bytes + long_bytes) + body_bytes + long_bytes
 
 
 @portable
 def estimate_batch_bytes(body_bytes: int) -> int:
-    """An upper bound of a batch with this record alone: what the client allocates and checks sizes by.
-
-    >>> estimate_batch_bytes(measure_body_bytes(-1, 512))
-    598
-    """
+    """An upper bound of a batch with this record alone: what the client allocates and checks sizes by."""
     return body_bytes + _BOUND_BYTES
 
 
 @portable
 def estimate_compressed_bytes(records_bytes: int, ratio: np.float32) -> int:
-    """A compressed batch's bytes while it is being filled, header included, by the ratio assumed when it was begun.
-
-    >>> estimate_compressed_bytes(1000, FIRST_RATIO)
-    1111
-    """
+    """A compressed batch's bytes while it is being filled, header included, by the ratio assumed when it was begun."""
     return BATCH_HEADER_BYTES + int(np.float32(records_bytes) * ratio * ESTIMATION_FACTOR)
 
 

@@ -33,16 +33,7 @@ from pipeline.simulator.engine.connections import (
     send_request,
     take_request,
 )
-from pipeline.simulator.engine.primitives import (
-    add_member,
-    clear_set,
-    copy_set,
-    draw,
-    find_next,
-    is_empty,
-    read_clock,
-    set_clock,
-)
+from pipeline.simulator.engine.primitives import add_member, clear_set, draw, find_next, is_empty, set_clock
 from pipeline.simulator.engine.state import MS, NEVER, NONE, NodeConnection, Simulation
 from pipeline.simulator.engine.transactions import find_transactional_wait_ns
 
@@ -69,7 +60,8 @@ def _keep_load_stats(sim: Simulation, producer: ProducerState) -> None:
     producer.ready_count += 1
     if not producer.is_adaptive:
         return
-    copy_set(sim, producer.queues_with_batches, producer.queues_at_ready)
+    for word in range(sim.bitsets.shape[1]):
+        sim.bitsets[producer.queues_at_ready, word] = sim.bitsets[producer.queues_with_batches, word]
     for number in range(producer.first_topic, producer.first_topic + sim.run.topic_count):
         topic = sim.topics[number]
         topic.has_load_stats = topic.made_count == topic.partition_count
@@ -128,8 +120,7 @@ def _is_backing_off(batch: ProducerBatch, now_ns: int) -> bool:
 def drain(sim: Simulation, producer: ProducerState, connection: NodeConnection, number: int, now_ns: int) -> None:
     """Fills a request with the head batches of the broker's partitions, ready or not, as far as they fit (`drain`).
 
-    It goes round: it begins with the partition that came last the time before, until 3.2, where all brokers share one
-    index, after it. aiokafka takes ready batches only.
+    It begins with the partition that came last the time before; until 3.2, where all brokers share an index, after it.
     """
     request = sim.requests[number]
     first = sim.brokers[connection.broker].first_partition
@@ -177,14 +168,6 @@ def add_to_request(sim: Simulation, request: ClientRequest, number: int) -> None
 
 
 @njit
-def can_send_message(sim: Simulation, producer: ProducerState, queue: PartitionQueue, now_ns: int) -> bool:
-    """librdkafka: the head batch is ready itself, and may be sent."""
-    return (
-        queue.head != NONE and check_queue(sim, producer, queue, now_ns) == READY and is_next(sim.batches[queue.head])
-    )
-
-
-@njit
 def run_once(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
     """Makes an iteration, and sets the sender's clock to the next one (`runOnce`)."""
     producer.is_called = False
@@ -222,21 +205,15 @@ def wake_up(sim: Simulation, producer: ProducerState, now_ns: int, returned_ns: 
     """A thread calls `wakeup`, which returns later; the first call since the last iteration counts."""
     if not producer.is_called:
         producer.is_called = True
-        _end_poll(sim, producer, now_ns, returned_ns, producer.wake_ns, producer.wake_stream)
+        end_poll(sim, producer, now_ns, returned_ns, producer.wake_ns, producer.wake_stream)
 
 
 @njit
-def note_response(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
-    """A response arrives in the socket, or a connection is ready."""
-    _end_poll(sim, producer, now_ns, now_ns, producer.response_wake_ns, producer.response_wake_stream)
-
-
-@njit
-def _end_poll(
+def end_poll(
     sim: Simulation, producer: ProducerState, now_ns: int, called_ns: int, distribution: int, stream: RandomStream
 ) -> None:
     """Makes the sender's next iteration come: after the present one, or if it sleeps as soon as it is awake."""
-    due_ns = read_clock(sim, producer.clock)
+    due_ns = sim.clocks[sim.clocks[0] + producer.clock]
     if now_ns < producer.busy_until_ns:
         set_clock(sim, producer.clock, min(due_ns, producer.busy_until_ns))
     elif not producer.is_waking:
@@ -260,7 +237,8 @@ def _send_producer_data(sim: Simulation, producer: ProducerState, connection: No
     broker = sim.brokers[connection.broker]
     for index in range(broker.first_partition, broker.first_partition + broker.partition_count):
         queue = sim.queues[producer.first_queue + sim.partitions[index]]
-        if can_send_message(sim, producer, queue, now_ns):
+        is_due = queue.head != NONE and check_queue(sim, producer, queue, now_ns) == READY
+        if is_due and is_next(sim.batches[queue.head]):
             number = take_request(sim, producer, now_ns)
             add_to_request(sim, sim.requests[number], drain_batch(sim, producer, queue, now_ns))
             send_request(sim, producer, connection, number, now_ns)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pipeline.compilation import kernel, njit
 from pipeline.simulator.engine.connections import release_request, serve_request, take_response
 from pipeline.simulator.engine.initial_state import lay_out
-from pipeline.simulator.engine.primitives import find_earliest, read_earliest, set_clock
+from pipeline.simulator.engine.primitives import find_earliest, set_clock
 from pipeline.simulator.engine.producer import close, find_first_due_ns, go_on, is_fed
 from pipeline.simulator.engine.result import (
     BATCH_TRACE,
@@ -27,7 +27,7 @@ from pipeline.simulator.engine.result import (
     QueueCounter,
     SimulationResult,
 )
-from pipeline.simulator.engine.sender import note_response, run_once
+from pipeline.simulator.engine.sender import end_poll, run_once
 from pipeline.simulator.engine.state import ALL_FED, NEVER, NONE, SIMULATION, Simulation
 from pipeline.simulator.scenario.measured import settle_run
 from pipeline.simulator.scenario.scenario import COMMIT, Recorded, Scenario
@@ -50,7 +50,7 @@ def _on_response(sim: Simulation, number: int, now_ns: int) -> None:
         if producer.acks == 0:
             return
         connection.arrived_count += 1
-    note_response(sim, producer, now_ns)
+    end_poll(sim, producer, now_ns, now_ns, producer.response_wake_ns, producer.response_wake_stream)
 
 
 @kernel(types.void(SIMULATION), allocates=False)
@@ -70,15 +70,12 @@ def start_run(sim: Simulation) -> None:
 
 @kernel(types.int64(SIMULATION, types.int64), allocates=False)
 def continue_run(sim: Simulation, event_count: int) -> int:
-    """Makes so many events of a started run happen, at most, one after the other.
-
-    Call it again until it is `FINISHED`: after `OUT_OF_ROOM` with longer arrays, after `OUT_OF_RECORDS` with the next.
-    """
+    """Makes at most so many events of a started run happen; to be called again until it is `FINISHED`."""
     run = sim.run
     for _ in range(event_count):
         if run.is_short:
             return OUT_OF_ROOM
-        now_ns = read_earliest(sim)
+        now_ns = sim.clocks[1]  # the earliest
         if now_ns >= NEVER:
             return FINISHED
         clock = find_earliest(sim)
@@ -97,7 +94,7 @@ def continue_run(sim: Simulation, event_count: int) -> int:
             while True:
                 run.now_ns = due_ns
                 due_ns = go_on(sim, number, due_ns)
-                if not 0 <= due_ns < read_earliest(sim) or not is_fed(sim.threads[number]) or run.is_short:
+                if not 0 <= due_ns < sim.clocks[1] or not is_fed(sim.threads[number]) or run.is_short:
                     break
             if due_ns >= 0:
                 set_clock(sim, clock, due_ns)
@@ -122,17 +119,9 @@ def simulate(
 ) -> SimulationResult:
     """Simulates a scenario with one seed; the same two give the same result on every machine.
 
-    Other threads run meanwhile: a call for each seed, in threads of their own, uses all cores. Memory grows with what
-    waits and is in flight only, and with `traces` by 81 bytes for each batch and 32 for each record;
-    `fed_record_count`, 2 or more, recorded arrivals of a thread are in it at a time. At `marks_ns`, rising, answered
-    requests are counted. `InputError` for a distribution whose points do not rise.
-
-    >>> from pipeline.simulator.scenario.scenario import Producer, Scenario, SimulatedBroker, Topic
-    >>> from pipeline.simulator.scenario.scenario import PerfTest, Traffic
-    >>> traffic = Traffic(PerfTest(rate_per_s=1000), record_count=5000)
-    >>> scenario = Scenario("example", (SimulatedBroker(0),), (Topic("t", (0, 0)),), (Producer("p", (traffic,)),))
-    >>> int(simulate(scenario, 1).queues[:, QueueCounter.DONE_RECORDS].sum())
-    5000
+    Other threads run meanwhile. Memory grows with what waits and is in flight, with `traces` by 81 bytes for each batch
+    and 32 for each record; `fed_record_count`, 2 or more, recorded arrivals of a thread are in it at a time. At
+    `marks_ns`, rising, answered requests are counted. `InputError` for a distribution whose points do not rise.
     """
     sim: Arrays = lay_out(settle_run(scenario, seed), seed, traces=traces, fed_record_count=fed_record_count)
     answered: list[NDArray[np.int64]] = []

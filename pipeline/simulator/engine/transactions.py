@@ -24,15 +24,6 @@ def is_commit(sim: Simulation, thread: ThreadState) -> bool:
 
 
 @njit
-def begin_commit(producer: ProducerState, thread: ThreadState) -> None:
-    """`commitTransaction()` is called: everything that waits is sent."""
-    thread.sent_count += 1
-    thread.is_committing = True
-    producer.committing_thread = thread.number + 1
-    producer.is_flushing = True
-
-
-@njit
 def note_partition(producer: ProducerState, queue: PartitionQueue) -> None:
     """A partition got a record: the transaction has to hold it (`maybeAddPartition`)."""
     if producer.adds_partitions and queue.transaction <= producer.commit_count:

@@ -59,9 +59,7 @@ COMMIT = -1  # in place of a target: no record, the application commits its tran
 class PerfTest:
     """`kafka-producer-perf-test --throughput`: as fast as it goes until ahead of the rate, then a sleep.
 
-    After a record's `send()` returned, its clock in whole milliseconds is the one taken before: if records so far /
-    elapsed > rate, the deficit grows by 1 / rate; at 2 ms or more the tool sleeps it off. `Object.wait` rounds a sleep
-    up to whole milliseconds. So there are bursts, and after a stall the tool goes unthrottled until it has caught up.
+    Where records / elapsed > rate, in whole ms, the deficit grows by 1 / rate; 2 ms or more are slept off, rounded up.
     """
 
     rate_per_s: int  # `--throughput`, or 0 for no throttle

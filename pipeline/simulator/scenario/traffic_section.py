@@ -42,10 +42,7 @@ from pipeline.simulator.scenario.scenario import (
 
 
 def read_recorded(path: Path, topic: Topic, strategy: str) -> Recorded:
-    """Reads a recording in the order of at_ms: columns at_ms and value_bytes; where there, key and partition.
-
-    A file is Parquet if named so, else CSV; the strategy, by name, places the keys. `ConfigError` for a wrong file.
-    """
+    """Reads a CSV or Parquet file in the order of at_ms; the strategy, by name, places keys. `ConfigError`."""
     table = _read_table(path)
     at_ms = _numbers(table, "at_ms", path, np.float64)
     value_bytes = _numbers(table, "value_bytes", path, np.int64)
