@@ -1,21 +1,18 @@
 """Kafka's consumer assignors, for a group whose members all subscribe to the same topics.
 
-1. *Range* goes topic by topic: members in order of their id get consecutive partitions, the first ones one more. Over
-   many topics the first members get more of each.
-2. *RoundRobin* deals the partitions of all topics out one by one.
-3. *Sticky* keeps what members own as far as quotas allow, then deals the rest out to those below quota.
-4. *CooperativeSticky* does the same, but takes partitions from their owners first and deals them out in a second rebalance.
-5. *Uniform*, the default of the brokers in the protocol of KIP-848, keeps what members own up to a quota, and fills them up
-   one after another. Its other assignor, `range`, gives what *Range* gives.
+1. *Range* goes topic by topic: members in order of their id get consecutive partitions, the first ones one more. 2.
+*RoundRobin* deals the partitions of all topics out one by one. 3. *Sticky* keeps what members own as far as quotas
+allow, then deals the rest out to those below quota. 4. *CooperativeSticky* does the same, but takes partitions from
+their owners first and deals them out in a second rebalance. 5. *Uniform*, the default of the brokers in the protocol of
+KIP-848, keeps what members own up to a quota, and fills them up one after another. Its other assignor, `range`, gives
+what *Range* gives.
 
-Racks and static membership are left out: consumers without `client.rack`, ids given by the coordinator. Of members with
-different subscriptions sticky and uniform assignment take other ways, which are not modelled. Topics come in order of
-their names where the brokers walk them by the hashes of their ids.
+Racks, static membership and members with different subscriptions are not modelled. Topics come in order of their names
+where the brokers walk them by the hashes of their ids.
 
-References:
-    org.apache.kafka.clients.consumer.RangeAssignor, RoundRobinAssignor, and the `ConstrainedAssignmentBuilder` of
-    internals.AbstractStickyAssignor; org.apache.kafka.coordinator.group.assignor.RangeAssignor and
-    UniformHomogeneousAssignmentBuilder, Kafka 4.1. Where Kafka walks a `HashMap` of members, so do we.
+References: org.apache.kafka.clients.consumer.RangeAssignor, RoundRobinAssignor, and the `ConstrainedAssignmentBuilder`
+of internals.AbstractStickyAssignor; org.apache.kafka.coordinator.group.assignor.RangeAssignor and
+UniformHomogeneousAssignmentBuilder, Kafka 4.1. Where Kafka walks a `HashMap` of members, so do we.
 """
 
 from collections import deque
@@ -34,16 +31,7 @@ MOST_DEALT = 10_000_000
 def balance_group(
     owned: Owned, partitions: Numbers, loads: Mapping[Partition, int]
 ) -> tuple[float | None, dict[str, float | None]]:
-    """Largest over mean load of a group's members: now (None without traffic), and by each of `ASSIGNORS`.
-
-    `owned` are partitions by member, `partitions` those of each topic in their order, `loads` bytes of every partition in
-    the window.
-
-    >>> owned = {"x": [("a", 0), ("b", 0)], "y": [("a", 1)], "z": []}
-    >>> now, under = balance_group(owned, {"a": [0, 1], "b": [0]}, {("a", 0): 10, ("a", 1): 10, ("b", 0): 40})
-    >>> round(now, 2), {name: round(value, 2) for name, value in under.items()}
-    (2.5, {'range': 2.5, 'roundrobin': 2.0, 'sticky': 2.0, 'cooperative-sticky': 2.0, 'uniform': 2.0})
-    """
+    """Largest over mean load of a group's members: now (None without traffic), and by each of `ASSIGNORS`."""
 
     def peak_to_mean(assignment: Owned) -> float | None:
         carried = [sum(loads.get(part, 0) for part in parts) for parts in assignment.values()]
@@ -56,10 +44,7 @@ def balance_group(
 def assign_consumers(
     assignor: str, partitions: Numbers, members: Iterable[str], owned: Owned | None = None
 ) -> Assignment:
-    """Partitions by member, by one of `ASSIGNORS`, of all topics' `partitions`; the last three ask what members own now.
-
-    `ValueError` if there is no such assignor.
-    """
+    """Partitions by member, by one of `ASSIGNORS` (else `ValueError`); the last three ask what members own now."""
     ids = sorted(set(members))
     if assignor not in ASSIGNORS:
         raise ValueError(f"no assignor {assignor!r}; there are {', '.join(ASSIGNORS)}")
@@ -178,11 +163,7 @@ class _Sticky:
 
 
 def hash_map_order(keys: Iterable[str]) -> list[str]:
-    """Keys in the order in which a `java.util.HashMap` that took them in ascending order is walked.
-
-    >>> hash_map_order(["a", "b", "q"])  # 97, 98 and 113 of 16 buckets
-    ['a', 'q', 'b']
-    """
+    """Keys in the order in which a `java.util.HashMap` that took them in ascending order is walked."""
     ordered = sorted(set(keys))
     capacity = 16
     while len(ordered) > capacity * 3 // 4:

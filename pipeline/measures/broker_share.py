@@ -32,13 +32,10 @@ def measure_broker_columns(
 ) -> dict[str, Any]:
     """Columns of `gold.broker_share` in one window, shape (brokers,), by id; NaN or None for an unknown value.
 
-    `loads`: with partitions without traffic; a load whose leader is unknown (negative id) counts for no share.
-    `capacities`: weights by broker id; 1 where a broker is not named.
-    `brokers`: each gets a row, also without load; so does any leader not among them.
-    `slots`: number of the slot, broker, bytes and sum of squared batch sizes, for the parts of the window that had traffic;
-    without any, batches are taken for independent, and there is no peak.
-    `stood`: part of the window in which a broker was in the cluster, by id, 0..1; all of it where none is named. A broker's
-    fair share is that of its capacity for as long as it stood, and one that carried load stood.
+    `loads` hold partitions without traffic; a leader below 0 is unknown. `capacities`: weights, else 1. Of `brokers`
+    each gets a row. `slots`: number, broker, bytes, sum of squared batch sizes; without any, batches are taken for
+    independent. `stood`: part of the window in which a broker was in the cluster, else all of it: so long its capacity
+    counts.
     """
     known = loads.take(loads.leader_id >= 0)
     broker_ids = sorted({*brokers} | set(np.unique(known.leader_id).tolist()))
@@ -67,7 +64,7 @@ def measure_broker_columns(
 def _explain_shares(
     known: WindowLoads, place: Places, fair: Floats, ratio: Floats, placed: SlotLoads | None
 ) -> dict[str, Any]:
-    """Columns of what chance, causes and the busiest moment make of brokers' shares; `place`: of each load's broker."""
+    """Columns of what chance, causes and the busiest moment make of brokers' shares."""
     count, parts, total_bytes = len(fair), fair.tolist(), int(known.size_bytes.sum())
     inflation = None if placed is None else estimate_inflation(placed)
     units = effective_units(total_bytes, float(known.batch_bytes_squared.sum()) * (inflation or 1.0))
@@ -122,10 +119,7 @@ def _without_luck(ratio: Floats, fair: Floats, causes: Causes | None) -> Floats:
 
 
 def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:
-    """Columns of `gold.partition_health` in one window, shape (partitions,), by topic, id, partition; NaN for unknown.
-
-    From loads with partitions without traffic; those of several leaders of a partition are summed.
-    """
+    """Columns of `gold.partition_health` in one window by topic, id, partition; NaN for unknown."""
     whole = sum_leaders(loads)
     topic, sizes = whole.topic, whole.size_bytes.astype(np.float64)
     of_topic = _measure_topics(whole, sizes)

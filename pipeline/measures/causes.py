@@ -27,10 +27,7 @@ LUCK_LEVEL = 0.001  # chance that the luckiest of a topic's partitions goes beyo
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Causes:
-    """The terms of every broker's excess, arrays of shape (brokers,), as parts of the cluster's bytes.
-
-    The first three sum to `share - expected_share`, the last three to `partition_skew`.
-    """
+    """Terms of every broker's excess, parts of the cluster's bytes; the first three are its sum, the next three the skew."""
 
     leaders: Floats  # from leading more partitions than its part of the capacity
     topic_mix: Floats  # from leading partitions of busier topics
@@ -45,7 +42,7 @@ class Causes:
 def split_causes(loads: WindowLoads, broker: Places, expected_share: Floats) -> Causes | None:
     """The terms for every broker; None without traffic or where no partition is led at the window's end.
 
-    Of loads with a known leader, whose place is `broker`, shape (loads,); `expected_share` sums to 1, shape (brokers,).
+    `broker`: the place of each load's leader, which is known; `expected_share` sums to 1, shape (brokers,).
     """
     brokers, total = len(expected_share), float(loads.size_bytes.sum())
     led_count = int(loads.is_leader.sum())
@@ -97,10 +94,7 @@ def fair_loads(loads: WindowLoads) -> Floats:
 
 
 def split_excess(loads: WindowLoads, fair_bytes: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Splits every load's bytes above `fair_loads` by what its records are keyed by; arrays of shape (loads,).
-
-    Heavy keys; light keys, within what chance does; the rest, which completes the excess; light keys, luck or not.
-    """
+    """Every load's bytes above `fair_loads`: heavy keys; light keys within chance; the rest; all light keys."""
     topics, is_known = len(loads.topics), ~np.isnan(loads.heavy_ratio)
     sizes = loads.size_bytes.astype(np.float64)
     led = loads.is_leader.astype(np.float64)
@@ -136,13 +130,7 @@ def _part_within_chance(loads: WindowLoads, light: Floats, light_bytes: Floats, 
 
 
 def luck_bound(light_bytes: Floats, partition_count: Floats, light_unit_count: Floats) -> Floats:
-    """Bytes above the mean up to which a partition's light keys may be luck, per topic; 0 where no keys are known.
-
-    Of each topic, shape (topics,): bytes of light keys, partitions, effective number of light keys (NaN for unknown).
-
-    >>> luck_bound(np.array([12e6]), np.array([12.0]), np.array([10_000.0])).round(-3).tolist()  # 12.5 % of 1 MB
-    [125000.0]
-    """
+    """Bytes above the mean up to which light keys may be luck, per topic, from its keys' effective number (or NaN)."""
     units = np.where(light_unit_count > 0, light_unit_count, np.inf)  # NaN is not above 0
     quantiles = {count: NormalDist().inv_cdf(1 - LUCK_LEVEL / count) for count in np.unique(partition_count).tolist()}
     z = np.array([quantiles[count] for count in partition_count.tolist()])

@@ -52,16 +52,13 @@ def required_units_of_share(expected_share: float, excess: float, level: float, 
     """Effective units needed to distinguish `excess` above its share from chance, for one broker among `group_count`.
 
     `level`: chance of a false alarm over all of them together.
-
-    >>> round(required_units_of_share(1 / 3, 0.2, 0.001, 3))
-    868
     """
     quantile = _NORMAL.inv_cdf(1 - level / group_count)
     return (quantile / excess) ** 2 / expected_share
 
 
 def required_units(partition_count: int, excess: float, level: float) -> float:
-    """Effective units needed to judge "peak-to-mean above 1 + excess" of equal partitions: `P (z_{1-a/P} / d)^2`."""
+    """As for "peak-to-mean above 1 + excess" of equal partitions: `P (z_{1-a/P} / d)^2`."""
     return required_units_of_share(1 / partition_count, excess, level, partition_count)
 
 
@@ -77,17 +74,7 @@ def chance_ratio(expected_share: float, unit_count: float, level: float = CHANCE
 
 
 def chance_p_value(share_ratio: float, expected_share: float, unit_count: float, *, true_ratio: float = 1.0) -> float:
-    """One-sided chance of this share ratio or more, for a broker of `true_ratio` in the long run; 1 for a whole cluster.
-
-    >>> chance_p_value(1.0, 1 / 3, 10_000)
-    0.5
-    >>> f"{chance_p_value(1.2, 1 / 3, 10_000):.0e}"
-    '1e-45'
-    >>> chance_p_value(1.0, 1.0, 10_000)
-    1.0
-    >>> round(chance_p_value(1.25, 1 / 3, 10_000, true_ratio=1.2), 4)
-    0.0003
-    """
+    """One-sided chance of this share ratio or more, for a broker of `true_ratio` in the long run; of a cluster 1."""
     deviation = _ratio_deviation(expected_share, unit_count, true_ratio)
     if deviation == 0:
         return 1.0
@@ -95,13 +82,7 @@ def chance_p_value(share_ratio: float, expected_share: float, unit_count: float,
 
 
 def bound_chance(distance: float, unit_count: float) -> float:
-    """Upper bound on the chance that a share is `distance` or more to one side of its expected value: `exp(-2 N d^2)`.
-
-    >>> f"{bound_chance(1.689 / 3 - 1 / 3, 736):.0e}"
-    '2e-34'
-    >>> bound_chance(0.0, 736)
-    1.0
-    """
+    """Upper bound on the chance that a share is `distance` or more off to one side: `exp(-2 N d^2)`."""
     return math.exp(-2 * unit_count * max(0.0, distance) ** 2)
 
 
@@ -135,18 +116,10 @@ class SlotLoads:
 
 
 def estimate_inflation(slots: SlotLoads) -> float:
-    """How many batches make one independent unit, 1 or more: 1 for independent ones; N_eff is to be divided by it.
+    """How many batches make one independent unit, 1 or more; N_eff is to be divided by it.
 
-    Slots without traffic are ignored. Where fewer than eight have any, the estimate is raised by what may be missing; one
-    slot, or few that are all of one broker, show no change at all: what came in a slot is then one unit.
-
-    >>> rng = np.random.default_rng(7)
-    >>> single = rng.multinomial(10_000, [1 / 6] * 6, size=60).astype(float)
-    >>> estimate_inflation(SlotLoads(size_bytes=single, squared=single.sum(axis=1)))
-    1.0
-    >>> runs = rng.multinomial(400, [1 / 6] * 6, size=60) * 25.0  # runs of 25 batches of 1 byte
-    >>> bool(20 < estimate_inflation(SlotLoads(size_bytes=runs, squared=runs.sum(axis=1))) < 35)
-    True
+    Slots without traffic are ignored. With fewer than eight the estimate is raised by what may be missing; one, or few
+    of one broker, show no change at all: what came in a slot is then one unit.
     """
     return max(1.0, *(_inflation_between(slots, length) for length in BLOCK_SLOTS))
 
@@ -180,14 +153,7 @@ def _inflation_between(slots: SlotLoads, length: int) -> float:
 
 
 def peak_share_ratios(slots: SlotLoads, expected_share: Floats) -> Floats:
-    """Largest load of each broker in a slot over its fair part of the mean slot, shape (brokers,); 0 without traffic.
-
-    A broker that has its fair share over the hour, all of it within five minutes, stands at 12 here.
-
-    >>> slots = SlotLoads(size_bytes=np.array([[10.0, 10], [30, 10], [0, 0], [0, 0]]), squared=np.ones(4))
-    >>> peak_share_ratios(slots, np.array([0.5, 0.5])).tolist()
-    [4.0, 1.3333333333333333]
-    """
+    """Largest load of each broker in a slot over its fair part of the mean slot; 0 without traffic."""
     mean = float(slots.size_bytes.sum()) / max(1, len(slots.size_bytes))
     if mean <= 0:
         return np.zeros(len(expected_share))
@@ -196,11 +162,7 @@ def peak_share_ratios(slots: SlotLoads, expected_share: Floats) -> Floats:
 
 
 def slot_ms(window_ms: int) -> int:
-    """Length of a window's slots: a sixtieth of it, five seconds at least.
-
-    >>> slot_ms(3_600_000), slot_ms(60_000)
-    (60000, 5000)
-    """
+    """Length of a window's slots: a sixtieth of it, five seconds at least."""
     return max(LEAST_SLOT_MS, -(-window_ms // SLOTS))
 
 

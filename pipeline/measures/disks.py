@@ -30,23 +30,8 @@ FILE_DELETE_DELAY_MS = MINUTE_MS
 def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: int) -> float | None:
     """Hours until the disk is full if it goes on as it did, 0 where it is, `NO_END_HOURS` where no end is in sight.
 
-    Bytes used at instants of UTC milliseconds, ascending. None where too little is known: after less than an hour, or, of what
-    lies further ahead than a trend is followed, than two.
-
-    >>> hours_to_full([0], [200], 200)
-    0.0
-    >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS], [100, 110, 120], 200)
-    8.0
-    >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS, 3 * HOUR_MS], [100, 110, 20, 30], 200)  # retention
-    87600.0
-    >>> hours_to_full([0, HOUR_MS], [100, 110], 200) is None
-    True
-    >>> hours_to_full([0, MINUTE_MS, 2 * MINUTE_MS], [100, 110, 120], 200) is None
-    True
-    >>> hours_to_full([0, HOUR_MS, 2 * HOUR_MS], [100, 110, 120], 610)  # in 49 hours
-    87600.0
-    >>> hours_to_full([hour * HOUR_MS for hour in range(24)], [120] * 21 + [120, 136, 152], 200)  # of late
-    3.0
+    Bytes used at instants of UTC milliseconds, ascending. None where too little is known: after less than an hour, or
+    two for what lies further ahead than a trend is followed.
     """
     if used_bytes[-1] >= FULL_RATIO * disk_bytes:
         return 0.0
@@ -68,10 +53,6 @@ def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: i
 
 
 def is_past_retention(deletable_at_ms: float | None, seen_at_ms: int) -> bool:
-    """Whether a closed segment is kept past its retention (None: active or compacted), the brokers' own delays allowed for.
-
-    >>> is_past_retention(1_000_000, 1_000_000 + 360_001), is_past_retention(1_000_000, 1_300_000)
-    (True, False)
-    """
+    """Whether a closed segment is kept past its retention (None: active or compacted) and the brokers' own delays."""
     delays_ms = RETENTION_CHECK_MS + FILE_DELETE_DELAY_MS
     return deletable_at_ms is not None and seen_at_ms > deletable_at_ms + delays_ms

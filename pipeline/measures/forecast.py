@@ -23,9 +23,9 @@ Hours = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DayAhead:
-    """Forecast of one of the next days, and how forecasts so far ahead did in the history. Arrays end in (series,).
+    """Forecast of one of the next days, and how such forecasts did in the history. Arrays end in (series,).
 
-    A series with too little history is NaN: a forecast of the first day takes two days, one of the others two weeks.
+    NaN with too little history: the first day takes two days, others two weeks.
     """
 
     day: int  # 1 for the first day
@@ -49,9 +49,8 @@ class DayAhead:
 
 
 def forecast_days(history: Hours, day_steps: int, *, grows: bool = False) -> tuple[DayAhead, ...]:
-    """Forecasts the next seven days of several series.
+    """Forecasts the next seven days of several series, from `history` by step and series, NaN where unknown.
 
-    `history`: values up to now by step and series, NaN where unknown; steps before the last 28 days are left out.
     `day_steps`: steps in a day. `grows`: forecast is how much a value grows, as of a disk, not the value itself.
     """
     series = history[-HISTORY_DAYS * day_steps :]

@@ -18,13 +18,10 @@ MOST_EXAMINED = 50_000_000
 
 @dataclass(slots=True)
 class Effort:
-    """What a search may still examine."""
-
     left: int
     is_cut: bool = False  # it has left candidates out: there may be a better plan
 
     def is_spent(self) -> bool:
-        """Whether nothing is left; the search is cut then."""
         self.is_cut |= self.left <= 0
         return self.left <= 0
 
@@ -64,7 +61,6 @@ class Board:
         return other
 
     def changed(self) -> Places:
-        """Places of partitions that another broker leads than at first."""
         return np.flatnonzero(self.leader != self.first)
 
     @cached_property
@@ -85,10 +81,7 @@ class Board:
         return cost
 
     def gains(self, partition: Places, receiver: Places) -> Floats:
-        """Returns by how much the potential falls when each partition's leadership goes to the receiver.
-
-        Minus infinity where it has it, and where copying a replica exceeds the receiver's room. The budget is not asked.
-        """
+        """By how much the potential falls when the receiver leads each partition; -inf where it does, or lacks room."""
         giver, weight = self.leader[partition], self.weight[partition]
         before = self.potential(self.shares)
         after = self.potential(self.shares[giver] - weight, giver)
@@ -99,7 +92,7 @@ class Board:
         return gain
 
     def copied(self, partition: Places, receiver: Places) -> Floats:
-        """Returns the bytes to copy before the receiver can lead: none where it has a replica."""
+        """Bytes to copy before the receiver can lead: none where it has a replica."""
         return np.where(self.holds[partition, receiver], 0.0, self.size[partition])
 
     def lead(self, partition: int, receiver: int) -> None:
@@ -113,7 +106,6 @@ class Board:
         self.leader[partition] = receiver
 
     def peak(self) -> float:
-        """Largest share ratio of any broker."""
         return float((self.shares / self.fair).max(initial=0.0))
 
     def excess(self) -> float:
@@ -121,7 +113,6 @@ class Board:
         return measure_excess(self.shares / self.fair, self.fair, self.target)
 
     def is_done(self) -> bool:
-        """No broker is above the target."""
         return self.peak() <= self.target * (1 + 1e-12)
 
     def ratios(self) -> dict[int, float]:
@@ -131,20 +122,13 @@ class Board:
 
 
 def measure_excess(ratios: Floats, fair: Floats, target: float) -> float:
-    """How far share ratios are from 1 beyond the target: the root mean square over brokers; 0 where none is above it.
-
-    >>> round(measure_excess(np.array([1.5, 0.5]), np.array([0.5, 0.5]), 1.2), 4)
-    0.3
-    >>> measure_excess(np.array([1.1, 0.9]), np.array([0.5, 0.5]), 1.2)
-    0.0
-    """
+    """How far share ratios are from 1 beyond the target, root mean square over brokers; 0 where none is above it."""
     if ratios.max(initial=0.0) <= target * (1 + 1e-12):
         return 0.0
     return float(np.sqrt(fair @ np.maximum(0.0, np.abs(ratios - 1) - (target - 1)) ** 2))
 
 
 def list_pairs(rows: Iterable[tuple[int, list[int]]]) -> tuple[Places, Places]:
-    """Partitions, each with some receivers, as two columns."""
     numbers, counts, receivers = list[int](), list[int](), list[int]()
     for number, some in rows:
         numbers.append(number)
@@ -161,11 +145,7 @@ def list_dead(partition: PlacedPartition, live: Mapping[int, object]) -> list[in
 
 
 def list_replica_moves(board: Board, chosen: Places, *, most: int | None = None) -> tuple[Places, Places]:
-    """Chosen partitions, with every broker that may take the leader's replica under the rules.
-
-    `chosen`: places, ascending.
-    `most`: only so many partitions that have a choice.
-    """
+    """Partitions at `chosen` places, ascending, with the brokers that may take the leader's replica; `most` of them."""
     racks = {broker.broker_id: broker.rack for broker in board.brokers}
     able: dict[tuple[object, ...], Places] = {}  # by the racks of a partition's replicas
     rows: list[tuple[int, list[int]]] = []

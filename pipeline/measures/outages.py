@@ -50,7 +50,6 @@ class Outage:
 
     @property
     def is_dated(self) -> bool:
-        """Leader epochs say when it began."""
         return self.since_ms < self.asked_ms
 
     def known_ms(self, start_ms: int, end_ms: int) -> int:
@@ -88,12 +87,10 @@ def find_gaps(sampled: Mapping[int, Sequence[int]]) -> list[SampleGap]:
 def find_outages(
     observations: Iterable[tuple[int, int, bool]], led: Iterable[LedSpan] = (), gaps: Iterable[SampleGap] = ()
 ) -> list[Outage]:
-    """Finds when brokers were out of the cluster.
+    """Finds when brokers were away, by observations of broker, instant and whether it was away; all in any order.
 
-    An outage goes from the last sign of a broker before an answer that it is away to the last such answer without a sign
-    of it between; what lies between its last sign and the first batch of a successor counts as neither.
-
-    `observations`: broker, instant, and whether it was away then; all three in any order.
+    An outage goes from the broker's last sign before an answer that it is away to the last such answer without a sign
+    between; what lies between its last sign and the first batch of a successor counts as neither.
     """
     spans = list(led)
     successors = _first_of_successors(spans)
@@ -197,11 +194,7 @@ SLOWER_MS = 5.0  # and by so much: less is no reason for a producer's batches to
 
 
 def is_slow(latency_avg_ms: float | None, ratio_to_peers: float | None) -> bool:
-    """Whether a broker answers so much later than its peers that batches for it grow.
-
-    >>> is_slow(535.0, 41.0), is_slow(3.0, 3.0), is_slow(14.0, 1.1), is_slow(None, None)
-    (True, False, False, False)
-    """
+    """Whether a broker answers so much later than its peers that batches for it grow."""
     if latency_avg_ms is None or not ratio_to_peers:
         return False
     return ratio_to_peers >= SLOW_RATIO and latency_avg_ms - latency_avg_ms / ratio_to_peers >= SLOWER_MS

@@ -18,10 +18,8 @@ _KNOWN = 32  # known gains that are looked through cost about as much as one tha
 class Changes:
     """Changes to choose from, and what each gains: a change touches two brokers, and all other gains stay as they are.
 
-    `number`: places of partitions, ascending.
-    `receiver`: brokers that may lead them, by place.
-    `price`: of each; what gains most for its price comes first.
-    `once`: a partition is moved once.
+    `number` and `receiver`: places of partitions, ascending, and of brokers that may lead them; `once`: each is moved
+    once.
     """
 
     def __init__(
@@ -93,7 +91,6 @@ class Changes:
         self._refresh(np.flatnonzero(is_touched & self._is_open))
 
     def _alternatives(self, place: int) -> slice:
-        """All changes of a partition."""
         number = int(np.searchsorted(self._places, place))
         return slice(self._start[number], self._start[number] + self._count[number])
 
@@ -127,10 +124,7 @@ def _list_largest(values: Floats, most: int) -> list[int]:
 
 
 def try_all(board: Board, number: Places, receiver: Places, price: Floats) -> bool:
-    """Makes the cheapest of all combinations of changes that leave no broker above the target.
-
-    Each partition stays or goes to one of its receivers. Where there are too many, or none does it, nothing is changed.
-    """
+    """Makes the cheapest combination of changes that leaves no broker above the target, unless there are too many."""
     is_change = receiver != board.leader[number]
     number, receiver, price = number[is_change], receiver[is_change], price[is_change]
     if not 1 < count_placements(number) <= MOST_PLACEMENTS:
@@ -169,10 +163,7 @@ def count_placements(number: Places) -> float:
 
 
 def take_back(board: Board, changes: Sequence[tuple[int, int]]) -> None:
-    """Undoes changes that are not needed: without them no broker is above the target, or hardly more is above it.
-
-    Changes are places of partitions and of who led them before, those to be undone first.
-    """
+    """Undoes changes, places of partitions and former leaders, without which hardly more is above the target."""
     allowed = max(board.target, board.peak() * (1 + HARDLY)) * (1 + 1e-12)
     excess = board.excess() * (1 + HARDLY)
     for number, giver in changes:

@@ -64,7 +64,6 @@ class ReassignmentPlan:
 
     @property
     def peak_ratio(self) -> float:
-        """Largest share ratio of any broker after it."""
         return max(self.ratios.values(), default=0.0)
 
 
@@ -111,10 +110,7 @@ def plan_replicas(
 
 
 def _choose(plans: Sequence[ReassignmentPlan], board: Board) -> ReassignmentPlan:
-    """The plan with the lowest peak, of those the one that leaves least above the target (to 0.001), then the cheapest.
-
-    Two steps that help together may, one taken back, do harm.
-    """
+    """The plan with the lowest peak, of those with the least above the target (to 0.001), then the cheapest."""
 
     def rank(plan: ReassignmentPlan) -> tuple[float, float, int, int]:
         ratios = np.array([plan.ratios[one.broker_id] for one in board.brokers])
@@ -156,7 +152,6 @@ def _plan_cheapest(board: Board) -> ReassignmentPlan | None:
 
 
 def _plan_of(kind: PlanKind, board: Board) -> ReassignmentPlan:
-    """The plan that leads to the board's leaders."""
     racks = {broker.broker_id: broker.rack for broker in board.brokers}
     moves = []
     for number in board.changed().tolist():
@@ -174,10 +169,7 @@ def _hand_over_leadership(board: Board) -> None:
 
 
 def _move_replicas(board: Board, thrift: float) -> None:
-    """Moves replicas of leaders, each once.
-
-    `thrift` weighs moved bytes against the gain; 0 ignores them.
-    """
+    """Moves replicas of leaders, each once; `thrift` weighs moved bytes against the gain, 0 ignores them."""
     price = np.maximum(1.0, board.size)
     chosen = _choose_hot(board, board.weight / price**thrift)
     number, receiver = list_replica_moves(board, chosen)
@@ -227,12 +219,10 @@ def replace_dead(
 
     Second, whether the search ended at its bound: then the rest stays as it is.
 
-    1. A broker that is fenced, or not among `brokers`, is dead. Nobody can copy a partition without a leader: it stays.
-    2. Partitions with the fewest live replicas come first.
-    3. A replica goes to a rack that has none of the partition, there to the broker with the fewest bytes for its capacity.
-    4. A partition of which not every dead replica finds a place stays as it is.
-
-    The leader stays and becomes the first replica, the preferred leader: nothing changes in who carries what.
+    A fenced or unknown broker is dead. A partition without a leader stays, as does one of which not every dead replica
+    finds a place; those with the fewest live replicas come first. A replica goes to a rack without one, there to the
+    broker with the fewest bytes for its capacity. The leader stays and becomes the first replica: nothing changes in
+    who carries what.
     """
     live = {broker.broker_id: broker for broker in brokers if not broker.is_fenced}
     held: dict[int, float] = defaultdict(float)

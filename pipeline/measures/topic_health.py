@@ -29,13 +29,6 @@ def advise_partition_count(
 
     None and '' where the present count is fine, or nothing better is near: beyond twice the present count, or as many as
     consumers (members of the topic's largest group), partitions cost more than evenness brings.
-
-    >>> advise_partition_count(4, broker_count=3)[0], advise_partition_count(6, broker_count=3, consumer_count=4)[0]
-    (6, 12)
-    >>> advise_partition_count(12, broker_count=3, consumer_count=4)
-    (None, '')
-    >>> advise_partition_count(1, broker_count=3)  # one partition keeps all records in order
-    (None, '')
     """
     if partition_count <= 1 or broker_count < 1:
         return None, ""
@@ -144,11 +137,7 @@ def _chance_of_peak(topic: TopicCounts, units: float | None, *, by_key: bool) ->
 
 
 def best_peak_to_mean(partition_count: int, top_key_ratio: float) -> float:
-    """Smallest peak-to-mean that any key hash can reach: a key is in one partition, so `max(1, P * p_1)`.
-
-    >>> best_peak_to_mean(12, 0.14), best_peak_to_mean(12, 0.01)
-    (1.6800000000000002, 1.0)
-    """
+    """Smallest peak-to-mean that any key hash can reach: a key is in one partition, so `max(1, P * p_1)`."""
     return max(1.0, partition_count * top_key_ratio)
 
 
@@ -159,21 +148,13 @@ def normal_peak(partition_count: int, unit_count: float, level: float = CHANCE_L
 
 
 def normal_peak_p_value(peak_to_mean: float, partition_count: int, unit_count: float) -> float:
-    """Chance that the largest of P partitions is this far above the mean or farther, by the normal tail.
-
-    >>> round(normal_peak_p_value(1.125, 12, 10_000), 4)
-    0.001
-    """
+    """Chance that the largest of P partitions is this far above the mean or farther, by the normal tail."""
     tail = 0.5 * math.erfc((peak_to_mean - 1) / chance_cv(partition_count, unit_count) / math.sqrt(2))
     return min(1.0, partition_count * tail)
 
 
 def derive_window_seed(cluster: str, window_start_ms: int, subject: str) -> int:
-    """A seed that hangs on the window and what is judged, on nothing else.
-
-    >>> derive_window_seed("demo", 1795251600000, "orders")
-    849994506349356150
-    """
+    """A seed that hangs on the window and what is judged, on nothing else."""
     text = "\0".join((cluster, str(window_start_ms), subject))
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
@@ -183,14 +164,7 @@ def place_units(
 ) -> NDArray[np.float64]:
     """Peak-to-mean of placements in which chance alone decides, one per round, ascending.
 
-    Partitions are equally likely. `unit_count`: effective number of all units, those that weigh much included, which are
-    `heavy_ratios` of the whole and placed each by itself. `seed`: from `derive_window_seed`.
-
-    >>> peaks = place_units(100, 10_000, seed=7)
-    >>> bool(1.2 < np.median(peaks) < 1.3)
-    True
-    >>> set(place_units(4, 4, seed=7, heavy_ratios=[0.5]).tolist())  # one is half: the others are as small as can be
-    {2.5}
+    `unit_count`: effective number of all units, those that are `heavy_ratios` of the whole included.
     """
     rng = np.random.Generator(np.random.Philox(seed))
     heavy = np.asarray(heavy_ratios, dtype=np.float64)
@@ -213,10 +187,6 @@ def place_units(
 
 
 def exceeding_chance(peaks: NDArray[np.float64], value: float) -> float:
-    """Chance of `value` or more, from placements: never 0, `1 / (rounds + 1)` where none came so high.
-
-    >>> exceeding_chance(np.array([1.0, 1.1, 1.2]), 1.15)
-    0.5
-    """
+    """Chance of `value` or more, from placements: never 0, `1 / (rounds + 1)` where none came so high."""
     above = len(peaks) - int(np.searchsorted(peaks, value, side="left"))
     return (above + 1) / (len(peaks) + 1)

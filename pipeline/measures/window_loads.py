@@ -15,10 +15,10 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WindowLoads:
-    """Traffic of each leader of a partition in a window, ascending by topic, id, partition and leader.
+    """Traffic of each leader of a partition in a window, ascending by topic, id, partition and leader; shape (loads,).
 
-    A partition whose leader changed within the window has a load per leader, and `is_leader` is True for one at most. A
-    partition without traffic has one with zeros, so that it still counts as led. Arrays of shape (loads,).
+    A partition has a load for each leader, `is_leader` for one at most; one without traffic has zeros, and counts as
+    led.
     """
 
     topics: tuple[Topic, ...]  # Topics and ids ("" where unknown), ascending. A recreated topic is another topic.
@@ -46,28 +46,19 @@ class WindowLoads:
         return places
 
     def take(self, rows: NDArray[np.bool_] | Places) -> "WindowLoads":
-        """Some of the loads; topics stay as they are."""
         of_loads = [field.name for field in fields(self) if field.name not in {"topics", "light_unit_count"}]
         return replace(self, **{name: getattr(self, name)[rows] for name in of_loads})
 
 
 def sum_by(places: NDArray[np.int64], values: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Sums of integers by place, 0..count - 1, exactly.
-
-    >>> sum_by(np.array([0, 2, 0]), np.array([1, 5, 2]), 3).tolist()
-    [3, 0, 5]
-    """
+    """Sums of integers by place, 0..count - 1, exactly."""
     sums = np.zeros(count, np.int64)
     np.add.at(sums, places, values)
     return sums
 
 
 def expected_shares(capacities: Sequence[float]) -> NDArray[np.float64]:
-    """Part of the cluster's capacity of each broker; `ValueError` if a capacity is not above 0.
-
-    >>> expected_shares([1, 1, 2]).tolist()
-    [0.25, 0.25, 0.5]
-    """
+    """Part of the cluster's capacity of each broker; `ValueError` if a capacity is not above 0."""
     weights = np.asarray(capacities, dtype=np.float64)
     if not np.all(weights > 0):
         raise ValueError(f"capacities must be above 0, found {weights.tolist()}")

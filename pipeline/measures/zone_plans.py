@@ -76,12 +76,7 @@ class ZoneBytes:
 
 
 def sum_between_zones(partitions: Iterable[PlacedPartition], loads: ZoneLoads, racks: Mapping[int, str]) -> ZoneBytes:
-    """Bytes between zones; what leaves or enters a zone that is not known counts as none.
-
-    >>> part = PlacedPartition(topic="t", partition=0, replicas=(1, 2), leader_id=1, in_sync=(1, 2), load_bytes=9, size_bytes=0)
-    >>> sum_between_zones([part], ZoneLoads({("t", 0): {"a": 4.0, "b": 5.0}}), {1: "a", 2: "b"})
-    ZoneBytes(produce=5.0, replication=9.0)
-    """
+    """Bytes between zones; what leaves or enters a zone that is not known counts as none."""
     produce = replication = 0.0
     for one in partitions:
         near = racks.get(one.leader_id, "")
@@ -116,9 +111,9 @@ def diff_placements(before: Partitions, after: Partitions) -> tuple[PartitionMov
 def lead_near_producers(
     partitions: Partitions, brokers: Brokers, loads: ZoneLoads, *, target_ratio: float
 ) -> Partitions:
-    """Gives each partition a leader in the zone that most of its bytes come from, the largest savings first.
+    """Gives each partition an in-sync leader in the zone that most of its bytes come from, the largest savings first.
 
-    Only to in-sync replicas: no byte is copied. A change for which its receiver has no room waits until others have made some.
+    A change for which its receiver has no room waits until others have made some.
     """
     racks, parts = _racks_of(brokers), fair_parts(brokers)
     ratios = rate_brokers(partitions, brokers)
@@ -188,11 +183,10 @@ def spread_replicas(partitions: Partitions, brokers: Brokers) -> tuple[Partition
 def even_rack_aware(
     partitions: Partitions, brokers: Brokers, loads: ZoneLoads, *, target_ratio: float
 ) -> tuple[Partitions, bool]:
-    """Leaders under which rack-aware producers load no broker above the target, as far as leaders alone can do that.
+    """Leaders under which rack-aware producers load no broker above the target; and whether the search was cut.
 
-    Step by step the change that brings the highest broker down most: one leader to another replica, or all leaders of a
-    topic out of a zone, whose producers of the topic then send to all of its leaders. Second, whether the search ended at its
-    bound: then there may be better ones.
+    Each step brings the highest broker down most: one leader to another replica, or all of a topic out of a zone, whose
+    producers of the topic then send to all of its leaders.
     """
     board, rated_left = _AwareBoard(partitions, brokers, loads, target_ratio), _MOST_RATED
     for _ in range(_MOST_STEPS):
@@ -223,7 +217,6 @@ class _AwareBoard:
             self.lead(topic, own)
 
     def lead(self, topic: str, own: list[PlacedPartition]) -> None:
-        """Gives a topic's partitions their leaders."""
         self._loads, self._between = self._add_up(topic, own)
         self._topics[topic], self._sums[topic] = self._sum(own)
         self.rank = self._rank(self._loads, self._between)
