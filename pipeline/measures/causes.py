@@ -27,7 +27,7 @@ LUCK_LEVEL = 0.001  # chance that the luckiest of a topic's partitions goes beyo
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Causes:
-    """Terms of every broker's excess, parts of the cluster's bytes; the first three are its sum, the next three the skew."""
+    """Terms of every broker's excess as parts of all bytes; the first three sum to it, the next three to the skew."""
 
     leaders: Floats  # from leading more partitions than its part of the capacity
     topic_mix: Floats  # from leading partitions of busier topics

@@ -15,9 +15,8 @@ REFUSED_KEY = -2  # the client refuses such a key
 def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) -> NDArray[np.int32]:
     """The partitions a client chooses for a column of keys: by row the partition, `NO_PARTITION` or `REFUSED_KEY`.
 
-    Raises:
-        ConfigError: There is no partition.
-        InputError: The column is not of binary or string, or a user's function returned what is not a partition.
+    `ConfigError` without a partition; `InputError` for a column of another type, or a wrong answer of a user's
+    function.
     """
     check_partition_count(partition_count)
     lengths = np.diff(view_offsets(keys))

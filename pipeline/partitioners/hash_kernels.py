@@ -81,10 +81,9 @@ def _multiply_in_doubles(value: Word) -> Word:
 def _kafkajs_murmur2_of(data: Array, start: int, end: int) -> Word:
     """KafkaJS's first murmur2, with both of its defects.
 
-    1. JavaScript's numbers are doubles: a product beyond 2^53 has lost its low bits by the time the next bit operation
-       cuts it to 32.
-    2. The length divided by 4 is a fraction, so the loop takes up the last 1 to 3 bytes too, as a word padded with
-       zeros; after it they count once more.
+    JavaScript's numbers are doubles: a product beyond 2^53 has lost its low bits by the time the next bit operation
+    cuts it to 32. The length divided by 4 is a fraction, so the loop takes up the last 1 to 3 bytes too, padded with
+    zeros; after it they count once more.
     """
     state = nb.uint32(nb.uint32(_MURMUR2_SEED) ^ nb.uint32(end - start))
     tail = nb.uint32(0)
@@ -155,14 +154,10 @@ def _java_string_hash_of(data: Array, start: int, end: int) -> int:
 
 @kernel(types.void(types.int64, READ_ONLY_BYTES, _OFFSETS, _MASK, _HASHES))
 def hash_column(kind: int, data: Array, offsets: Array, is_hashed: Array, hashes: Array) -> None:
-    """Hashes every key of a column.
+    """Hashes every key of a column by the hash of that number, to 0 where there is none.
 
-    Args:
-        kind: Which hash, by its number.
-        data: uint8, the bytes of all keys.
-        offsets: int64, shape (keys + 1,): where each key begins in `data`.
-        is_hashed: Shape (keys,): the keys to hash; a key that `JAVA_STRING` cannot take for text is taken out.
-        hashes: uint32, shape (keys,); takes the hashes, 0 for keys that are not hashed.
+    `offsets`, one more than keys, say where each begins in `data`; what `JAVA_STRING` cannot take for text leaves
+    `is_hashed`.
     """
     for row in range(len(hashes)):
         hashes[row] = 0
@@ -182,8 +177,6 @@ def hash_column(kind: int, data: Array, offsets: Array, is_hashed: Array, hashes
 
 
 class HashedColumn(NamedTuple):
-    """The hashes of a column of keys, by row."""
-
     values: NDArray[np.uint32]  # 0 where there is none
     is_hashed: NDArray[np.bool_]  # False for a null, and under Java's string hash for bytes that are not UTF-8
 
@@ -205,14 +198,7 @@ _ONE_BY_ONE: dict[HashName, Callable[[bytes], int]] = {
 
 
 def hash_keys(keys: pa.Array, name: HashName) -> HashedColumn:
-    """Hashes a column of binary or string, with offsets of 32 or 64 bits; may be a slice.
-
-    Raises:
-        InputError: The column has another type.
-
-    >>> hash_keys(pa.array([b"kafka", None]), HashName.CRC32).values.tolist()
-    [1539077399, 0]
-    """
+    """Hashes a column of binary or string, with offsets of 32 or 64 bits, perhaps a slice; `InputError` for others."""
     offsets = view_offsets(keys)
     is_hashed = find_keys(keys)
     values = np.zeros(len(keys), dtype=np.uint32)
@@ -228,18 +214,13 @@ def hash_keys(keys: pa.Array, name: HashName) -> HashedColumn:
 
 
 def find_keys(keys: pa.Array) -> NDArray[np.bool_]:
-    """By row: not null. A fresh array."""
     if not keys.null_count:
         return np.ones(len(keys), dtype=np.bool_)
     return np.array(keys.is_valid().to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def view_offsets(keys: pa.Array) -> NDArray[np.int64]:
-    """Offsets of the keys in the column's bytes, and the end of the last one, shape (keys + 1,).
-
-    Raises:
-        InputError: The column is not of binary or string.
-    """
+    """Offsets of the keys in the column's bytes, and the end of the last one; `InputError` as `hash_keys`."""
     if pa.types.is_binary(keys.type) or pa.types.is_string(keys.type):
         width: type[np.signedinteger] = np.int32
     elif pa.types.is_large_binary(keys.type) or pa.types.is_large_string(keys.type):

@@ -1,12 +1,10 @@
 """The hash functions of Kafka's clients, those of them that neither a kernel nor a C library has, and what follows a hash.
 
-Every function takes the bytes of a key and returns an unsigned 32-bit value; Java prints the same value as a signed int
-(`to_signed`). A mask is what each client does about the top bit: it takes the hash (an int, or NumPy's array of int64) and
-returns a number that is not negative; the remainder is the partition. Go's and C's "remainder of the signed hash, then
-turned positive" is the remainder of the magnitude: the sign of a remainder is that of the dividend.
+A hash is an unsigned 32-bit value; Java prints it as a signed int (`to_signed`). A mask is what each client does about
+the top bit; it gives a number that is not negative, whose remainder is the partition. Go's and C's "remainder of the
+signed hash, then turned positive" is the remainder of the magnitude: the sign of a remainder is that of the dividend.
 
-References:
-    XXH32 as published; the JDK's `Arrays.hashCode(byte[])`.
+References: XXH32 as published; the JDK's `Arrays.hashCode(byte[])`.
 """
 
 import struct
@@ -83,8 +81,6 @@ def to_signed(value: Hash) -> Hash:
 
 
 class Mask(Enum):
-    """What is done about the top bit of a hash."""
-
     SIGN_BIT = "sign bit"  # without it: Kafka's `toPositive`, which is not the magnitude
     NOTHING = "nothing"
     MAGNITUDE = "magnitude"  # without the sign; the smallest int gives 2^31
@@ -99,11 +95,7 @@ class Mask(Enum):
 
 
 def take_modulo(value: Hash, partition_count: int) -> Hash:
-    """The partition of a masked hash.
-
-    >>> take_modulo(Mask.SIGN_BIT.apply(-798503068 & 0xFFFFFFFF), 12)
-    4
-    """
+    """The partition of a masked hash."""
     return value % partition_count
 
 

@@ -34,11 +34,7 @@ STRATEGIES = {strategy.name: strategy for strategy in CLIENT_STRATEGIES}
 
 
 def find_strategy(name: str) -> Strategy:
-    """The strategy of that name, or the user's own if it is of the form `module:name`.
-
-    Raises:
-        ConfigError: naming the most similar ones; or the user's cannot be loaded.
-    """
+    """The strategy of that name, or the user's own, `module:name`; `ConfigError` names the most similar ones."""
     if is_custom(name):
         return load_custom(name)
     if name in STRATEGIES:
@@ -50,13 +46,7 @@ def find_strategy(name: str) -> Strategy:
 
 
 def find_strategies(client: str, version: str, setting: str | None = None) -> tuple[Strategy, ...]:
-    """Finds the strategies of a client version: for a setting (the client's own configuration value), or by default.
-
-    None where the client, in that version, has no such setting.
-
-    >>> [strategy.name for strategy in find_strategies("kafka-clients", "2.8.1")]
-    ['java-sticky-2.4']
-    """
+    """The strategies of a client version: for a setting (the client's own configuration value), or by default."""
     return tuple(
         strategy
         for strategy in STRATEGIES.values()
@@ -73,17 +63,13 @@ _NOT_AT_HAND = frozenset({"value", "value_bytes", "valueBytes", "record", "messa
 
 
 def is_custom(name: str) -> bool:
-    """Whether a strategy's name is of the form `module:name`."""
     return ":" in name
 
 
 def load_custom(name: str) -> Strategy:
-    """Imports a user's function, `module:name`, and makes a strategy of it.
+    """Imports a user's function, `module:name`, and makes a strategy of it; its `source` ends in its version.
 
-    Its `source` ends in the version under which answers are to be stored.
-
-    Raises:
-        ConfigError: There is no such function, or it wants more than a key and a partition count.
+    `ConfigError`: there is no such function, or it wants more than a key and a partition count.
     """
     module_name, _, function_name = name.partition(":")
     try:
@@ -113,11 +99,7 @@ def load_custom(name: str) -> Strategy:
 
 
 def check_determinism(strategy: Strategy, keys: Iterable[bytes], partition_count: int) -> None:
-    """Asks a user's function twice about every key of a sample.
-
-    Raises:
-        InputError: Two answers differ, so that nothing can be said about recorded keys; or one is out of range.
-    """
+    """Asks a user's function twice about every key; `InputError` where answers differ or are out of range."""
     for key in keys:
         first, second = (choose_partition(strategy, key, partition_count) for _ in range(2))
         if first != second:
@@ -178,11 +160,7 @@ def is_replayable(strategy: Strategy) -> bool:
 
 
 def key_function_of(strategy: Strategy) -> KeyFunction:
-    """Returns what a replay needs of a built-in strategy.
-
-    Raises:
-        ConfigError: Its choices do not follow from the key, or from hashes that are not stored.
-    """
+    """What a replay needs of a built-in strategy; `ConfigError` where its choices do not follow from stored hashes."""
     if strategy.hash is None:
         raise ConfigError(f"strategy {strategy.name} does not look at keys: recorded keys say nothing about it")
     if not is_replayable(strategy):
@@ -195,14 +173,7 @@ def key_function_of(strategy: Strategy) -> KeyFunction:
 
 
 def choose_for_no_key(strategy: Strategy, partition_count: int) -> int | None:
-    """Returns the partition of records without a key, if all go to one; else None.
-
-    >>> from pipeline.partitioners.registry import find_strategy
-    >>> choose_for_no_key(find_strategy("librdkafka-consistent"), 12)
-    0
-    >>> choose_for_no_key(find_strategy("java-builtin"), 12) is None
-    True
-    """
+    """The partition of records without a key, if all go to one; else None."""
     return None if strategy.null_key is KeyRule.REFUSED else choose_partition(strategy, None, partition_count)
 
 

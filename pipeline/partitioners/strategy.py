@@ -30,14 +30,7 @@ class KeyForm(Enum):
     DECIMALS = "the bytes written as decimal numbers with commas"
 
     def prepare(self, key: bytes) -> bytes:
-        """The bytes to hash.
-
-        Raises:
-            InputError: The strategy takes text, and the key is not text.
-
-        >>> KeyForm.DECIMALS.prepare(bytes([1, 200]))
-        b'1,200'
-        """
+        """The bytes to hash; `InputError` where the strategy takes text and the key is not text."""
         if self is KeyForm.BASE64:
             return base64.b64encode(key)
         if self is KeyForm.DECIMALS:
@@ -69,11 +62,6 @@ class Use:
     is_default: bool = False  # the client does so unless configured otherwise
 
     def covers(self, version: str) -> bool:
-        """Whether a version of the client has this.
-
-        >>> Use("x", since="2.4", before="3.3").covers("3.2.3")
-        True
-        """
         return is_between(version, self.since, self.before)
 
 
@@ -96,13 +84,7 @@ def parse_version(version: str) -> tuple[int, ...]:
 
 
 def read_kafka_version(text: str) -> str:
-    """The version of Kafka in what a client tells; "" where none is in it.
-
-    >>> [read_kafka_version(text) for text in ("4.1.1", "7.9.0-ccs", "3.9.1-amzn-2", "unknown")]
-    ['4.1.1', '3.9.0', '3.9.1', '']
-
-    Confluent's 7.x and 8.x are Kafka's 3.x and 4.x.
-    """
+    """The version of Kafka in what a client tells, else ""; Confluent's 7.x and 8.x are Kafka's 3.x and 4.x."""
     if (own := _CONFLUENT.fullmatch(text)) and int(own[1]) >= 7:
         return f"{int(own[1]) - 4}.{own[2]}.{own[3]}"
     found = re.match(r"\d{1,9}(\.\d{1,9})+", text)
@@ -123,10 +105,7 @@ class Keyless:
 
 @dataclass(frozen=True)
 class ClientSpan:
-    """Versions of a client that behave alike, as the calibration reports them.
-
-    `version` stands for the span, `words` name it and what was configured.
-    """
+    """Versions of a client that behave alike: `version` stands for them, `words` name them and what was configured."""
 
     version: str
     words: str
@@ -134,8 +113,6 @@ class ClientSpan:
 
 @dataclass(frozen=True)
 class Strategy:
-    """Partitioning strategy of one client."""
-
     name: str  # ours
     client: str  # which library
     uses: tuple[Use, ...]  # its settings and versions, the usual one first
@@ -159,16 +136,13 @@ class Strategy:
 
     @property
     def is_default(self) -> bool:
-        """Whether some version of the client does this by default."""
         return any(use.is_default for use in self.uses)
 
     @property
     def ignores_keys(self) -> bool:
-        """No key is looked at."""
         return self.hash is None and self.function is None
 
     def rule_of(self, key: bytes | None) -> KeyRule:
-        """Which rule a key falls under."""
         if self.ignores_keys:
             return KeyRule.KEYLESS
         if key is None:
@@ -179,11 +153,8 @@ class Strategy:
 def choose_partition(strategy: Strategy, key: bytes | None, partition_count: int) -> int | None:
     """The partition a client chooses for a key, None where it is not a function of the key: the reference.
 
-    Under `Availability.WITH_LEADER` the partitions counted are those with a leader.
-
-    Raises:
-        ConfigError: There is no partition.
-        InputError: The client refuses such a key, or a user's function returned something else than a partition.
+    Of `Availability.WITH_LEADER` partitions with a leader are counted. `ConfigError`: there is no partition.
+    `InputError`: the client refuses such a key, or a user's function returned something else.
     """
     check_partition_count(partition_count)
     rule = strategy.rule_of(key)

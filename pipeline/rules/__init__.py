@@ -19,30 +19,18 @@ _FORMATS = {BROKER_SHARE: format_ratio, SOURCE_ARRIVAL: format_percent} | {
 
 
 def format_measure(rule: str, value: float) -> str:
-    """Writes a measure of a rule, or a limit on it.
-
-    >>> [format_measure(rule, 12.0) for rule in ("broker_share", "leaderless", "disk_hours_to_full")]
-    ['12.0x', '12', '12 h']
-    """
+    """Writes a measure of a rule, or a limit on it."""
     return _FORMATS[rule](value)
 
 
 def worst_of(rule: str, values: Iterable[float | None]) -> float | None:
-    """The worst value under a rule; None without values.
-
-    >>> worst_of("topic_peak", [1.2, None, 3.0]), worst_of("disk_hours_to_full", [48.0, 12.0])
-    (3.0, 12.0)
-    """
+    """The worst value under a rule; None without values."""
     known = [value for value in values if value is not None]
     return (min if _is_falling(rule) else max)(known, default=None)
 
 
 def times_worse(rule: str, value: float, before: float) -> float:
-    """How many times worse a value is than one before; without bound where the better one is 0.
-
-    >>> times_worse("topic_peak", 3.0, 2.0), times_worse("disk_hours_to_full", 12.0, 48.0)
-    (1.5, 4.0)
-    """
+    """How many times worse a value is than one before; without bound where the better one is 0."""
     over, under = (before, value) if _is_falling(rule) else (value, before)
     return over / under if under else float("inf") if over else 1.0
 

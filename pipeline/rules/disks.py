@@ -21,11 +21,10 @@ Fillings = dict[int, tuple[int, int]]  # by window's start: bytes used, bytes in
 
 
 def measure_disks(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    """Hours until the first disk of a broker is full.
+    """Hours until the first disk of a broker is full; a volume that several brokers report is judged of the first one.
 
-    A disk is the volume of a log directory where the broker reports its size and room, other files on it included; else all
-    of a broker's disks together, where the configuration has their size. A volume that several brokers report is judged of
-    the first of them.
+    A disk is the volume of a log directory where the broker reports its size and room, other files on it included; else
+    all of a broker's disks together, where the configuration has their size.
     """
     from pipeline.measures.disks import NO_END_HOURS, hours_to_full
 
@@ -78,11 +77,7 @@ def _is_same(one: Fillings, other: Fillings) -> bool:
 
 
 def _name_brokers(ids: list[int]) -> str:
-    """Names brokers, and what they do.
-
-    >>> _name_brokers([1]), _name_brokers([1, 2, 3])
-    ('broker 1 reports', 'brokers 1, 2 and 3 report')
-    """
+    """Names brokers, and what they do."""
     *others, last = map(str, ids)
     return f"brokers {', '.join(others)} and {last} report" if others else f"broker {last} reports"
 

@@ -91,8 +91,7 @@ def measure_broker(rule: str, start_ms: int, broker_id: int, value: float, detai
 def measure_column(table: Table, column: str, words: str, *, unknown: Sequence[str] = ()) -> Measure:
     """Measures a column of a table of topics or brokers, row by row; NULL and single clients are left out.
 
-    `words`: a format string over the row's columns. `unknown`: columns that count what is not known: with such a 0 is no
-    measure. Raises `KeyError` if the table lacks one of these columns.
+    `words`: a format string over the row. Where one of the columns `unknown` is not 0, a 0 is no measure.
     """
     wanted = [column, *unknown, *(name for _, name, _, _ in Formatter().parse(words) if name)]
     for name in wanted:

@@ -28,10 +28,7 @@ alone makes, and every planted broker found that it finds; 0.05 finds fewer.
 def judge_broker_share(
     loads: Iterable[BrokerLoad], gate: Gate, *, window_ms: int, judged_from_ms: int | None = None
 ) -> tuple[Verdict, ...]:
-    """Verdicts by window and broker, of one load per broker and window, in any order.
-
-    `judged_from_ms`: windows that start before are history: they count toward k of n but get no verdict.
-    """
+    """Verdicts by window and broker, from one load each; what starts before `judged_from_ms` is history."""
     floor_bytes = gate.floor_bytes_per_s * window_ms / 1000
     windows: dict[int, list[BrokerLoad]] = defaultdict(list)
     for load in loads:

@@ -38,11 +38,10 @@ def judge_rules(
 ) -> tuple[Verdict, ...]:
     """Verdicts by window, rule and subject, of subjects that are above or have not been well for n windows since.
 
-    `measures`: one per rule, subject and window, in any order; those of rules without `settings` are left out.
-    `chance_level`: false alarms allowed per rule and window.
-    `judged_from_ms`: windows that start before count toward k of n and get no verdict.
-    `skipped`: by start, windows in which rules that need all records are not judged, and count neither as above nor as well.
-    `still_open`: rules and subjects of incidents that are open before the first window that gets verdicts.
+    `measures`: one per rule, subject and window; those of rules without `settings` are left out. `chance_level`: false
+    alarms allowed per rule and window. Windows before `judged_from_ms` are history. In `skipped` ones rules that need
+    all records are not judged, and count neither as above nor as well. `still_open`: rules and subjects of incidents
+    open before the first.
     """
     windows: dict[tuple[int, str], list[RuleMeasure]] = defaultdict(list)
     for measure in measures:
@@ -121,8 +120,7 @@ def _verdict(
 def describe_verdicts(verdicts: Sequence[Verdict], *, cluster: str, gate: Gate, window_ms: int) -> str:
     """Describes which broker failed when, which windows could not be judged, or that no broker fails.
 
-    Brokers above the limit in fewer windows than make an incident are named. What is found in many windows is one line.
-    The newest windows' brokers that were away and leaders that moved follow.
+    Then brokers above in too few windows for an incident, a line for what is in many windows, and the newest events.
     """
     happened = list_events(verdict for verdict in verdicts if verdict.verdict != "fail")
     events = [f"  {format_instant(start_ms)} {text}" for start_ms, text in happened[-_MOST_EVENTS:]]

@@ -57,10 +57,10 @@ def judge_sources(
 ) -> tuple[Verdict, ...]:
     """Verdicts by window and source: `ok`, or `fail` where it is not available; the value is the part that is missing, 0..1.
 
-    `warn`: a source of records gave all that shares rest on, and something else is missing; or metrics are younger than the
-    window: they answered and brought nothing so far, and did later, or were first asked `patience_ms` before it at most. A
-    source that refuses the run, or cannot be reached, is not young: nobody would ever hear of it.
-    `max_age_ms`: how old the newest data may be at the run's now. `beginnings`: by source, where it is known.
+    `warn`: a source of records gave all that shares rest on, and something else is missing; or metrics are younger than
+    the window: they answered and brought nothing so far, and did later, or were first asked `patience_ms` before it at
+    most; not one that refuses the run. `max_age_ms`: how old the newest data may be. `beginnings`: by source, where
+    known.
     """
     verdicts = []
     for status in sorted(statuses, key=lambda status: (status.window_start_ms, status.source)):

@@ -31,8 +31,6 @@ HEADER_CODES = "qiibIhiqqqhii"  # of `struct` and NumPy, by field; the highest b
 
 
 class Stop(IntEnum):
-    """Why a walk ended."""
-
     END = 0
     BEYOND_FILE = 1  # the entry runs past the end of the file: torn tail, or a wrong length
     BAD_LENGTH = 2  # negative, or too small for its magic
@@ -129,10 +127,7 @@ class HeaderScan:
 
     @property
     def min_timestamp_ms(self) -> NDArray[np.int64]:
-        """Smallest timestamp a header shows: the first record's (log append time: the largest); -1 where it shows none.
-
-        A delete horizon hides it, and only the deep scan knows the minimum where a batch's records are out of order.
-        """
+        """Smallest timestamp a header shows, the first record's (append time: the largest); -1 where it shows none."""
         base, largest = self.rows["base_timestamp_ms"], self.rows["max_timestamp_ms"]
         first = np.where(self.timestamp_type == 1, largest, np.minimum(base, largest))
         hidden = self.has_delete_horizon & (self.timestamp_type == 0)
@@ -140,7 +135,6 @@ class HeaderScan:
 
     @property
     def usable(self) -> NDArray[np.bool_]:
-        """Batches whose numbers can be trusted: checksum right and counts possible."""
         usable: NDArray[np.bool_] = self.rows["flaw"] == Flaw.NONE
         return usable
 

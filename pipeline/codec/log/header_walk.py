@@ -1,9 +1,8 @@
 """The walk over the batches in a file's bytes: first their positions, then their headers, column by column; 0.6 us a batch.
 
-Kafka's own walk (`FileLogInputStream.nextBatch`) reads offset, length, ..., magic, and steps on by the length; it ends at a
-batch that runs past the end of the file and throws on a length too small to be one. So does this one, and it also stops at
-an unknown magic, where Kafka would take the bytes for magic 2. A Numba kernel walks ten times as fast, but takes a second to
-load; an `ingest` of a million batches of one record, the worst there is, spends 13 s of CPU with either.
+As Kafka's own (`FileLogInputStream.nextBatch`) it steps on by the length and ends at a batch that runs past the end of
+the file or is too short to be one; it also stops at an unknown magic. A Numba kernel walks ten times as fast, but takes
+a second to load; an `ingest` of a million batches of one record, the worst there is, spends 13 s of CPU with either.
 """
 
 import struct
@@ -35,7 +34,7 @@ _TIMESTAMP_AT = 18  # in a message of magic 1
 def walk_batches(data: bytes, end: int, file_left: int, *, check_crc: bool) -> tuple[NDArray[np.void], int, Stop]:
     """Reads the headers of the batches that begin before the index `end` of `data`, a file's bytes from a batch on.
 
-    The file has `file_left` bytes from there. Gives `HEADER_ROW`s, the index of the first entry not read, and why.
+    The file has `file_left` bytes. Gives `HEADER_ROW`s, the index of the first entry not read, and why.
     """
     positions: list[int] = []
     position, stop, end = 0, Stop.END, min(end, len(data))

@@ -46,15 +46,9 @@ def check_topic_name(topic: str) -> str | None:
 
 @parser
 def parse_directory_name(name: str) -> DirectoryName:
-    """Topic, partition and kind from the name of a partition directory.
+    """Topic, partition (behind the *last* dash) and kind from a partition directory's name; `InputError` for others.
 
-    1. `<name>.<32 hex>-delete|-stray|-future` is a moving directory of `<name>`.
-    2. The partition is what follows the *last* dash: topics may hold dashes and dots.
-
-    `InputError` for a name that Kafka does not give.
-
-    >>> parse_directory_name("my-topic.v1-12")
-    DirectoryName(topic='my-topic.v1', partition=12, kind=<DirectoryKind.LIVE: 'live'>, is_topic_truncated=False)
+    `<name>.<32 hex>-delete|-stray|-future` is a moving directory of `<name>`.
     """
     kind, stem = DirectoryKind.LIVE, name
     if moving := _MOVING.fullmatch(name):

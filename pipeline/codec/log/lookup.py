@@ -47,14 +47,7 @@ class TimestampLookup:
 
 
 def search_index(values: NDArray[np.int64], target: int, *, entry_bytes: int) -> IndexLookup:
-    """Finds the last entry whose value is at or below the target, by Kafka's two-part binary search.
-
-    `values` ascend; the size of an entry in the file (8 or 12) decides how many of them are warm.
-
-    >>> import numpy as np
-    >>> search_index(np.array([4, 9, 12]), 10, entry_bytes=8)
-    IndexLookup(probes=(0, 1, 2), slot=1)
-    """
+    """Finds the last entry at or below the target in ascending values, by Kafka's two-part binary search."""
     if not len(values):
         return IndexLookup(probes=(), slot=None)
     last = len(values) - 1

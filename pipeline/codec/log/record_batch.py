@@ -26,18 +26,12 @@ _KEY_START = (18, 26)  # by magic
 
 
 def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """Reads a signed 32-bit zig-zag varint; returns it and the position after it.
-
-    `InputError` for more than 5 bytes, a value beyond 32 bits, or where the data end inside it.
-
-    >>> read_varint(bytes([0x01]), 0), read_varint(bytes([0xAC, 0x02]), 0)
-    ((-1, 1), (150, 2))
-    """
+    """A signed 32-bit zig-zag varint and the position after it; `InputError` for one too long, too large or cut."""
     return _read_zig_zag(data, position, 5, bits=32)
 
 
 def read_varlong(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """Reads a signed 64-bit zig-zag varlong of up to 10 bytes; else as `read_varint`."""
+    """The same of 64 bits and up to 10 bytes."""
     return _read_zig_zag(data, position, 10, bits=64)
 
 

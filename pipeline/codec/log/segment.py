@@ -69,11 +69,7 @@ def scan_headers(
 
 
 def iter_batches(path: Path | str, start: int) -> Iterator[tuple[BatchHeader, bytes]]:
-    """Yields headers and bytes of batches one by one, from that at `start` on; ends where one is torn or has no length.
-
-    Checksums are not looked at; a compressed legacy message has its inner set's offsets and times.
-    `InputError` for a negative `start`.
-    """
+    """Yields batches, header and bytes, from `start` (else `InputError`) to a torn one; no checksum is looked at."""
     if start < 0:
         raise InputError(f"an index points at position {start}", path=path)
     start = min(start, Path(path).stat().st_size)

@@ -37,15 +37,13 @@ class MetadataEntry(NamedTuple):
 def fold_cluster_history(
     entries: Iterable[MetadataEntry], *, known_since_ms: int | None = None
 ) -> tuple[ClusterHistory, tuple[MetadataEntry, ...]]:
-    """Plays the records of a metadata log.
+    """Plays the records of a metadata log, in log order, a snapshot's first where the log no longer begins at 0.
 
-    1. A record takes effect at its batch's timestamp; where a controller's clock steps back, at the latest one before.
-    2. Records of a metadata transaction take effect at its end; those of an aborted one never.
-    3. A change of leader, to whichever broker, raises the leader epoch by one.
-
-    `entries` are in log order, a snapshot's first where the log no longer begins at 0; states are known from `known_since_ms`
-    on, a snapshot's, or from the first record on. Gives the history, and the records left out because their topic, partition
-    or broker is not registered or cannot be, or because configs are more than a cluster has; a thousand of these at most.
+    A record takes effect at its batch's timestamp, or where a controller's clock steps back at the latest before; those
+    of a metadata transaction at its end, of an aborted one never. A change of leader raises the leader epoch by one.
+    States are known from `known_since_ms`, a snapshot's, or the first record on. Gives the history, and up to a
+    thousand records that were left out: their topic, partition or broker is not registered or cannot be, or configs are
+    more than a cluster has.
     """
     fold = _Fold()
     now_ms = first_ms = None

@@ -54,7 +54,6 @@ class FieldReader:
         return self.read_bytes(1) != b"\0"  # anything but 0 is true, as in Kafka
 
     def read_uuid(self) -> str:
-        """Sixteen bytes as Kafka prints a uuid: base64, URL alphabet, no padding."""
         return base64.urlsafe_b64encode(self.read_bytes(16)).decode("ascii").rstrip("=")
 
     def read_unsigned_varint(self) -> int:

@@ -67,13 +67,6 @@ class ExpositionReader:
 
     @parser
     def read(self, text: str) -> Exposition:
-        r"""Samples of one page.
-
-        >>> reader = ExpositionReader()
-        >>> page = reader.read('kafka_brokers{env="a"} 3\nother 2\n')
-        >>> page.values.tolist(), reader.series[page.series[0]].labels
-        ([3.0], (('env', 'a'),))
-        """
         _check_length(text.count("\n"))
         if len(self._known) > REMEMBERED_SERIES:
             self.series, self.first_of_name = [], []  # who read a page before still has its series
@@ -194,11 +187,7 @@ class _Page:
 
 
 def has_wanted(page: bytes | bytearray) -> bool:
-    r"""Whether a page seems to have a metric that is read; `InputError` where it has too many lines.
-
-    >>> has_wanted(b"# TYPE jvm_threads gauge\njvm_threads 1\n"), has_wanted(b'jvm_threads 1\nkafka_brokers{a="b"} 3\n')
-    (False, True)
-    """
+    """Whether a page seems to have a metric that is read; `InputError` where it has too many lines."""
     _check_length(page.count(b"\n"))
     return any(found[1] is None or _is_wanted(found[1].decode()) for found in _BEGINNING.finditer(page))
 

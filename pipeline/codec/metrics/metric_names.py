@@ -96,13 +96,7 @@ class MetricText(NamedTuple):
 
 
 def name_series(exposed_name: str, labels: Mapping[str, str]) -> Series | None:
-    """Gives a scraped series its canonical name, or its own if it is one of `KEPT_PREFIXES`; None for any other.
-
-    >>> name_series("kafka_server_BrokerTopicMetrics_Count", {"name": "BytesInPerSec", "topic": "t"}).name
-    'kafka_server_brokertopicmetrics_bytesin_total'
-    >>> name_series("kafka_producer_node_request_total", {"client_id": "c", "node_id": "node-1"}).name
-    'kafka_producer_producer_node_metrics_request_total'
-    """
+    """Gives a scraped series its canonical name, or its own if it is one of `KEPT_PREFIXES`; None for any other."""
     name = plain_name(exposed_name)
     plain = {_name_label(label): value for label, value in labels.items()}
     bean = _OBJECT_NAME.match(plain.pop("_objectname", ""))  # the exporter tells equal names apart by it
@@ -129,7 +123,6 @@ def name_series(exposed_name: str, labels: Mapping[str, str]) -> Series | None:
 
 @lru_cache(maxsize=4096)
 def plain_name(exposed_name: str) -> str:
-    """A name in the spelling of the table."""
     return exposed_name.replace(".", "_").replace("-", "_").lower()
 
 

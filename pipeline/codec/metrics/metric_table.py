@@ -53,7 +53,6 @@ class Form(NamedTuple):
         return f"{self.prefix}_{self.suffix}" if self.suffix else self.prefix
 
     def fits(self, labels: Mapping[str, str]) -> bool:
-        """Whether a series of the name, with these labels, is the metric."""
         return all(
             label in labels if values is None else labels.get(label, "").lower() in values
             for label, values in self.where.items()

@@ -1,9 +1,7 @@
 """Arrivals in a chunk of a log: when each record was created, how large it was and which key it had, by session and minute.
 
-What a scan of records holds is packed: records of one producer session, minute and window stand side by side, in the
-order of the log, in ten to fourteen bytes each. Chunks of one partition are packed one by one, so that no more than a
-chunk is in memory; `calibration.arrival_rows` puts the chunks of all partitions in one order.
-
+Records of one producer session, minute and window stand side by side, in the order of the log, in ten to fourteen bytes
+each. Chunks of a partition are packed one by one; `calibration.arrival_rows` puts those of all partitions in one order.
 NumPy works on runs of records of one batch and minute, about as many as batches: 0.1 us a record.
 """
 
@@ -77,7 +75,12 @@ class ArrivalPacker:
         unreadable = np.flatnonzero((times.window_start_ms != NO_WINDOW) & (scan.headers.rows["flaw"] != Flaw.NONE))
         batches = np.append(batch[runs], unreadable)
         begun_ms = np.append(at_ms[runs], times.event_time_ms[unreadable])
-        named, place = _number_rows(_name_groups(scan.headers, times, batches, begun_ms))
+        headers = scan.headers
+        epoch = np.where(headers.is_transactional, layout.ALL_EPOCHS, headers.rows["producer_epoch"])
+        columns = (times.window_start_ms, headers.rows["producer_id"], epoch, headers.timestamp_type)
+        window, producer, epochs, kind = (column[batches] for column in columns)
+        names = (window, begun_ms - begun_ms % MINUTE_MS, producer, epochs, kind)  # `NAMES`
+        named, place = _number_rows(np.stack(names, axis=1).astype(np.int64))
         groups = np.zeros(len(named), layout.GROUP_ROW)
         of_runs, of_unreadable = place[: len(runs)], place[len(runs) :]
         for column, name in enumerate(layout.NAMES):
@@ -173,14 +176,3 @@ def _measure_bodies(records: NDArray[np.void], headers: HeaderScan) -> NDArray[n
         deltas = others["offset"] - headers.base_offset[batch], since_base_ms
         body_bytes[rest] = size_bytes - length_bytes - sum(layout.measure_varint_bytes(delta) - 1 for delta in deltas)
     return body_bytes.astype(np.int32)
-
-
-def _name_groups(
-    headers: HeaderScan, times: BatchTimes, batch: NDArray[np.int64], at_ms: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """What distinguishes groups (`NAMES`), shape (runs, 5)."""
-    rows = headers.rows
-    epoch = np.where(headers.is_transactional, layout.ALL_EPOCHS, rows["producer_epoch"])
-    columns = (times.window_start_ms, rows["producer_id"], epoch, headers.timestamp_type)
-    window, producer, epochs, kind = (column[batch] for column in columns)
-    return np.stack([window, at_ms - at_ms % MINUTE_MS, producer, epochs, kind], axis=1).astype(np.int64)

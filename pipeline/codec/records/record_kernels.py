@@ -136,14 +136,6 @@ def _read_record(  # noqa: PLR0911 - a field that does not parse ends it
     return end, key_end
 
 
-@inlined
-def _copy_key(data: Array, data_end: int, key_length: int, keys: Array, key_end: int) -> int:
-    for at in range(data_end - max(key_length, 0), data_end):
-        keys[nb.uint64(key_end)] = data[nb.uint64(at)]
-        key_end += 1
-    return key_end
-
-
 @kernel(_COUNTS(READ_ONLY_BYTES, _SPANS, _ROWS, types.int64, _RECORDS, types.int64, _OFFSETS, _BYTES, types.int64))
 def decode_batches(
     data: Array,
@@ -156,12 +148,11 @@ def decode_batches(
     keys: Array,
     key_end: int,
 ) -> tuple[int, int]:
-    """Decodes the records of v2 batches, whose payloads are `spans` (int64, shape (n, 2): start and end) of `data` (uint8).
+    """Decodes the records of v2 batches (`HEADER_ROW`s), whose payloads are `spans` (start and end) of `data`.
 
-    `batches` are `HEADER_ROW`s, shape (n,); where a payload does not parse the flaw is set, and its records are left
-    out. `first` is the `batch_index` of the first of them. `records` (`RECORD_ROW`s), `key_offsets` (int64, ends of the
-    keys by record, shifted by one) and `keys` (uint8) have room for all after the `count` rows and `key_end` bytes that
-    are filled. Returns how many are filled then.
+    Where a payload does not parse the flaw is set, and its records are left out. `first` is the `batch_index` of the
+    first of them. `records`, `key_offsets` (ends, shifted by one) and `keys` have room for all after the `count` rows
+    and `key_end` bytes that are filled. Returns how many are filled then.
     """
     for index in range(len(batches)):
         batch = batches[index]
@@ -176,7 +167,9 @@ def decode_batches(
             if at == _BROKEN:
                 break
             count += 1
-            key_end = _copy_key(data, key_at, nb.int64(record.key_length), keys, key_end)
+            for key_byte_at in range(key_at - max(nb.int64(record.key_length), 0), key_at):
+                keys[nb.uint64(key_end)] = data[nb.uint64(key_byte_at)]
+                key_end += 1
             key_offsets[count] = key_end
         if at != payload_end:
             batch.flaw = _PAYLOAD
@@ -259,11 +252,10 @@ def number_keys(
 ) -> tuple[int, int]:
     """Numbers the keys of records by the order they are met in, until one is met for which there is no room.
 
-    `key_lengths` (int32, shape (records,)) are below 0 where there is no key; `key_offsets` (int64, one more) say where
-    each key begins in `keys` (uint8). `slots` (int32) hold the index of a key plus one, or 0, and are more than
-    `limit`; `hashes` (uint64, by key) have room for `limit`. `count` keys are known. `first_rows` (int64) takes the
-    record where each new key was met, `numbers` (int32, shape (records,)) the number of each record's key, or -1.
-    Returns the first record that was not looked at (the number of records if all were), and the keys known now.
+    `key_lengths` are below 0 where there is no key; `key_offsets`, one more, say where each begins in `keys`. `slots`,
+    more than `limit`, hold the index of a key plus one, or 0; `hashes` have room for `limit`; `count` keys are known.
+    `first_rows` takes the record where each new key was met, `numbers` each record's, or -1. Returns the first record
+    that was not looked at, or how many there are, and the keys known now.
     """
     known = count
     for row in range(start, len(key_lengths)):

@@ -167,7 +167,6 @@ class _Decoder:
         )
 
     def _decode_legacy(self, first: int, last: int) -> None:
-        """Leaves message sets of before 2017 to plain Python."""
         for index in range(first, last):
             if self._batches["flaw"][index] != Flaw.NONE:
                 continue

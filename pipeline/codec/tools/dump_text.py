@@ -1,8 +1,8 @@
 """Parses the batches that `kafka-dump-log` prints.
 
-Keys, payloads and names of record headers are printed as they are: with line ends in them they can look like any line of
-the tool. So no text of records is read. From the first line that is not one the tool prints about a segment or a batch,
-nothing is believed; that line is not repeated anywhere, as it may be a record's.
+Keys, payloads and names of record headers are printed as they are and may look like any line of the tool. So no text of
+records is read; from the first line that the tool does not print about a segment or a batch nothing is believed, nor is
+it repeated.
 
 References: `DumpLogSegments` (Kafka 2.8 to 4.1).
 """
@@ -46,11 +46,7 @@ class DumpedSegment(NamedTuple):
 
 
 def find_dumped_files(data: bytes) -> list[tuple[int, str]]:
-    r"""Finds where the text of each dumped file begins, and the path that was dumped.
-
-    >>> find_dumped_files(b"words\nDumping t-0/00000000000000000000.log\n")
-    [(6, 't-0/00000000000000000000.log')]
-    """
+    """Finds where the text of each dumped file begins, and the path that was dumped."""
     return [(line.start(), line["path"].decode(errors="replace")) for line in _DUMPING_LINE.finditer(data)]
 
 

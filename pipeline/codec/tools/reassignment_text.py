@@ -24,8 +24,6 @@ _REASSIGNMENT_WORDS = ("Status of partition reassignment", "Clearing ", "No acti
 
 
 class ReassignmentStatus(NamedTuple):
-    """A line of `kafka-reassign-partitions --verify`."""
-
     topic_partition: TopicPartition
     status: str  # `completed`, `still in progress`, or what is wrong, as printed
     broker_id: int | None = None  # whose replica moves between disks, where the line is about one
@@ -65,11 +63,7 @@ def _parse_status(line: str) -> ReassignmentStatus | None:
 
 
 def format_reassignment(rows: Iterable[tuple[str, int, Sequence[int]]]) -> str:
-    """Formats the JSON for `kafka-reassign-partitions --reassignment-json-file`.
-
-    >>> format_reassignment([("orders", 1, (2, 0))])
-    '{"version":1,"partitions":[{"topic":"orders","partition":1,"replicas":[2,0],"log_dirs":["any","any"]}]}'
-    """
+    """Formats the JSON for `kafka-reassign-partitions --reassignment-json-file`."""
     partitions = [
         {"topic": topic, "partition": number, "replicas": [*replicas], "log_dirs": ["any"] * len(replicas)}
         for topic, number, replicas in rows
@@ -78,24 +72,14 @@ def format_reassignment(rows: Iterable[tuple[str, int, Sequence[int]]]) -> str:
 
 
 def format_election(rows: Iterable[tuple[str, int]]) -> str:
-    """Formats the JSON for `kafka-leader-election --path-to-json-file`.
-
-    >>> format_election([("orders", 1)])
-    '{"partitions":[{"topic":"orders","partition":1}]}'
-    """
+    """Formats the JSON for `kafka-leader-election --path-to-json-file`."""
     partitions = [{"topic": topic, "partition": number} for topic, number in rows]
     return json.dumps({"partitions": partitions}, separators=(",", ":"))
 
 
 @parser
 def parse_reassignment(text: str, *, path: Path | str | None = None) -> dict[tuple[str, int], tuple[int, ...]]:
-    """Parses replicas by topic and partition from the JSON that `kafka-reassign-partitions` reads.
-
-    `InputError` for another document, or where a partition has no replica or one twice.
-
-    >>> parse_reassignment('{"version":1,"partitions":[{"topic":"orders","partition":1,"replicas":[2,0]}]}')
-    {('orders', 1): (2, 0)}
-    """
+    """Replicas by topic and partition from such JSON; `InputError` for another, or no replica or one twice."""
     reassignment = {}
     for one in json.loads(text)["partitions"]:
         replicas = tuple(int32(replica) for replica in one["replicas"])

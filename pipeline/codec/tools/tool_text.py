@@ -157,11 +157,7 @@ def _check_size(size: object) -> int:
 
 
 def int64(value: object) -> int:
-    """A signed integer of 64 bits, of offsets, sizes and times; an error for anything else.
-
-    >>> int64("5"), int64(-1)
-    (5, -1)
-    """
+    """A signed integer of 64 bits, of offsets, sizes and times; an error for anything else."""
     return _bounded(value, 64)
 
 

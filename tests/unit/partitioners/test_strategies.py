@@ -5,8 +5,14 @@ from contextlib import suppress
 import pytest
 
 from pipeline.errors import ConfigError, InputError
-from pipeline.partitioners.registry import CLIENT_STRATEGIES, STRATEGIES, find_strategies, find_strategy
-from pipeline.partitioners.strategy import Availability, KeyForm, Use, choose_partition
+from pipeline.partitioners.registry import (
+    CLIENT_STRATEGIES,
+    STRATEGIES,
+    choose_for_no_key,
+    find_strategies,
+    find_strategy,
+)
+from pipeline.partitioners.strategy import Availability, KeyForm, Use, choose_partition, read_kafka_version
 
 DRAWN, FIRST = None, 0
 KEYS = (b"", b"a", b"20", b"21", b"kafka", b"foobar", b"hejsan", b"key1", b"user-1001", b"0")
@@ -200,6 +206,18 @@ def test_partition_counts_that_no_topic_has(count):
 def test_versions_are_numbers():
     with pytest.raises(ConfigError, match="expected numbers and dots"):
         Use("x", since="1.0").covers("2.x")
+
+
+def test_versions_that_clients_tell():
+    told = ("4.1.1", "7.9.0-ccs", "3.9.1-amzn-2", "unknown")
+    assert [read_kafka_version(text) for text in told] == ["4.1.1", "3.9.0", "3.9.1", ""]
+    assert Use("x", since="2.4", before="3.3").covers("3.2.3")
+
+
+def test_records_without_a_key_that_all_go_to_one_partition():
+    assert choose_for_no_key(find_strategy("librdkafka-consistent"), 12) == 0
+    assert choose_for_no_key(find_strategy("java-builtin"), 12) is None
+    assert KeyForm.DECIMALS.prepare(bytes([1, 200])) == b"1,200"
 
 
 def test_every_strategy_has_a_name_of_its_own():
