@@ -1,15 +1,15 @@
 """The only place that knows Numba's switches and types; its decorators keep the types that a type checker sees.
 
 A kernel is compiled when its module is imported, for the signatures given, and cached beside the module
-(`NUMBA_CACHE_DIR` moves the cache, where the installation is read-only). Signatures take read-only arrays: buffers from a
-memory map or from Arrow are.
+(`NUMBA_CACHE_DIR` moves the cache, where the installation is read-only). Signatures take read-only arrays: buffers from
+a memory map or from Arrow are.
 
 Numba compiles again when a kernel's own file changes, but not when a function it calls or a constant it uses does, in
 another file: machine code of yesterday would go on running. So the name under which a kernel is cached holds a
 fingerprint of its module, of the modules of this package it imports, and of those they import.
 
-A record class, with annotations, is a NumPy layout, a Numba type, and what a type checker knows of a kernel's objects. A kernel
-never sees an instance of it: an item of a structured array has the same attributes, as a view.
+A record class, with annotations, is a NumPy layout, a Numba type, and what a type checker knows of a kernel's objects.
+A kernel never sees an instance of it: an item of a structured array has the same attributes, as a view.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Leadership while a plan is made: brokers' loads, what changes gain, which moves of replicas are allowed, and how long to search."""
+"""Leadership while a plan is made: brokers' loads, what changes gain, which moves are allowed, when to stop."""
 
 from collections.abc import Iterable, Mapping
 from copy import copy

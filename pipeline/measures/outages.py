@@ -1,7 +1,7 @@
-"""When brokers were out of the cluster, as it shows when it is asked now and then and by batches' leader epochs; when one is slow.
+"""When brokers were out of the cluster, by answers, samples and batches' leader epochs; and when one is slow.
 
-A broker is away by an answer of the cluster, or by two signs that come together: its metrics stay away while those of others
-come, and meanwhile others begin to lead what it led. Either alone says nothing. Leader epochs say since when.
+A broker is away by an answer of the cluster, or by two signs that come together: its metrics stay away while those of
+others come, and meanwhile others begin to lead what it led. Either alone says nothing. Leader epochs say since when.
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,6 +1,7 @@
-"""Columns of keys in Arrow, hashed without a copy, whatever the offsets' width, the slice or the nulls: 5 ns a key by a Numba kernel.
+"""Columns of keys in Arrow, hashed without a copy, whatever their offsets, slice or nulls: 5 ns a key by a kernel.
 
-Plain Python takes some us. Only hashes that have no C library are in the kernel; CRC-32 and MurmurHash3 are taken key by key.
+Plain Python takes some us. Only hashes that have no C library are in the kernel; CRC-32 and MurmurHash3 are taken key
+by key.
 
 References:
     Kafka `common/utils/Utils.java#murmur2`; librdkafka `rdmurmur2.c`, `rdfnv1a.c`; KafkaJS

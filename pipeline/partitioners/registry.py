@@ -1,10 +1,10 @@
-"""All strategies: by name, or by client, version and setting; user-defined ones by `module:name`; families that stored hashes show.
+"""All strategies by name, or client, version and setting; user-defined ones; families that stored hashes show.
 
     def by_customer(key: bytes, partition_count: int) -> int: ...
 
-is a user-defined one, a Python callable or Numba function over a key's bytes. The answer must follow from the key and the count
-alone: what needs the value, the topic or the cluster cannot be computed again from recorded keys. A record without a key
-is never asked about. What the function raises is not caught: its traceback is what its author needs.
+is a user-defined one, a Python callable or Numba function over a key's bytes. The answer must follow from the key and
+the count alone: what needs the value, the topic or the cluster cannot be computed again from recorded keys. A record
+without a key is never asked about. What the function raises is not caught: its traceback is what its author needs.
 
 Strategies that hash alike and mask alike cannot be distinguished by where keys went, whatever their names: they are one
 family. Where a strategy needs something that is not stored, it is refused rather than guessed.

@@ -1,4 +1,4 @@
-"""Chance in the simulator, the same on every machine and in whatever order it is asked: streams of numbers, distributions, steps over time.
+"""Chance in the simulator, the same on every machine: streams of numbers, distributions, steps over time.
 
 A stream is a key of 64 bits, derived from the run's seed, what the numbers are for, and whose they are. Its n-th number
 is SplitMix64's, which needs no state but n. So two variants of a run see the same chance where they ask the same

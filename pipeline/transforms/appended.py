@@ -10,15 +10,13 @@ _NAMED = 3
 
 
 def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collection[int], window_ms: int) -> pl.DataFrame:
-    """Bytes and records that each broker appended between two moments, the last ones of two windows: `since_ms` and `at_ms`.
+    """Bytes and records that each broker appended between the last moments of two windows, as `Appended` has them.
 
-    Columns are those of `Appended`. A window that reaches beyond the moments counts by its part. A log that was cut, or
-    that another broker may have led meanwhile, has no late bytes; one of a new partition began empty.
-
-    `logs`: of leaders, with `leader_epoch`, `at_ms`, when they were seen, `first_ms`, when anybody first told of the
-    partition, `log_start_offset`, `log_end_offset`, `size_bytes`, `is_compacted`. `traffic`: rows of
-    `silver.partition_traffic` with `start_ms`, `offset_count`, offsets that batches cover or that are lost between,
-    and `gone_count`, those whose records are gone. `starts_ms`: of the windows with the later moments.
+    A window that reaches beyond the moments counts by its part. A log that was cut, or that another broker may have led
+    meanwhile, has no late bytes; one of a new partition began empty. `logs`: of leaders, with `at_ms`, when they were
+    seen, and `first_ms`, when anybody first told of the partition. `traffic`: rows of `silver.partition_traffic` with
+    `start_ms`, `offset_count` (offsets that batches cover or that are lost between) and `gone_count` (those whose
+    records are gone). `starts_ms`: of the windows with the later moments.
     """
     at = pl.col("at_ms")
     moments = logs.group_by((at // window_ms).alias("window")).agg(at.max()).sort("at_ms")

@@ -2,10 +2,9 @@
 
 An increase belongs to the window of the later sample. A counter that fell, or a process that started since the sample
 before, is a restart: it counted from zero since its start. A counter that appears while its instance was being scraped
-already (the first connection to a broker, the first record of a topic) counted from zero since the scrape before; where
-none of its kind was exposed by then, the exporter's rules changed, and what it had counted is unknown. An interval of
-more than three times the configured one is a gap: only the share of it that lies in the later sample's window counts
-there, as all of the window before may have been counted from samples that are gone by now.
+already (a first connection, a first record) counted from zero since the scrape before; where none of its kind was
+exposed by then, the exporter's rules changed, and what it had counted is unknown. An interval of more than three times
+the configured one is a gap: only the share of it that lies in the later sample's window counts there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,13 +35,10 @@ class SampleSettings:
 def with_increases(
     samples: pl.DataFrame, counters: Sequence[str], subject: Sequence[str], settings: SampleSettings
 ) -> pl.DataFrame:
-    """Adds `<counter>_increase` for each counter, what interval it covers, and restarts and gaps.
+    """Adds `<counter>_increase` (NULL where nothing is known before), `covered_ms`, `reset_count`, `gap_count`.
 
-    `samples`: one row per subject (the columns that name what counts) and `observed_at_ms`, with `source`, counters,
-    and two instants that may be NULL: `started_at_ms` of the process, `scraped_before_ms` of the scrape before.
-
-    Gives the rows wanted, by subject and instant, with `window_start_ms`; `<counter>_increase`, NULL where nothing is
-    known of the time before; `covered_ms`, the time that increases stand for; `reset_count` and `gap_count`, 0 or 1.
+    `samples`: a row per `subject` and `observed_at_ms`, with `source`, counters, and two instants that may be NULL:
+    `started_at_ms` of the process, `scraped_before_ms`. Gives the rows wanted in that order, with `window_start_ms`.
     """
     at, span_ms = pl.col("observed_at_ms"), pl.col("observed_at_ms") - pl.col("from_ms")
     is_gap, is_reset = pl.col("is_gap"), pl.col("is_reset")

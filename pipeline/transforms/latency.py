@@ -1,10 +1,11 @@
 """`gold.latency`, each broker beside its peers and its own past; and how long requests took between two scrapes.
 
-Kafka's `request-latency-avg` is over samples of 30 s, the current one and one or two before it (`SampledStat`: of 3.2.3 a sample
-ends 60 s after it began, of 3.9.1 and 4.1.1 60 s after its last event, as their recordings show). With the requests counted,
-average times count is the time that all requests of these samples took, and from scrape to scrape that grows by what the new
-ones took. No metric says when a sample begins: it is the instant with which no request takes less than nothing or longer than
-the longest. librdkafka's `rtt` is left alone: it has far more than five requests under way, from which no delay follows.
+Kafka's `request-latency-avg` is over samples of 30 s, the current one and one or two before it (`SampledStat`: of 3.2.3
+a sample ends 60 s after it began, of 3.9.1 and 4.1.1 60 s after its last event, as their recordings show). With the
+requests counted, average times count is the time that all requests of these samples took, and from scrape to scrape
+that grows by what the new ones took. No metric says when a sample begins: it is the instant with which no request takes
+less than nothing or longer than the longest. librdkafka's `rtt` is left alone: it has far more than five requests under
+way, from which no delay follows.
 """
 
 from typing import Any
@@ -24,10 +25,7 @@ _PEERS = ("window_start", "client_id")
 
 
 def compare_latency(producer_nodes: pa.Table) -> pl.DataFrame:
-    """Rows of `gold.latency`: each broker's mean latency, clients added up, beside its peers' and its own past.
-
-    From `silver.producer_nodes` of one cluster, of the windows wanted and of the 24 before.
-    """
+    """Rows of `gold.latency` from `silver.producer_nodes` of one cluster, of the windows wanted and the 24 before."""
     columns = (*_PEERS, "broker_id", "request_count", "request_latency_avg_ms", "request_latency_max_ms")
     nodes = pl.DataFrame(producer_nodes.select(columns))
     everyone = nodes.with_columns(pl.lit(ALL_CLIENTS).alias("client_id"))
@@ -75,8 +73,8 @@ _VALUES = ("observed_at_ms", "request_total", "byte_total", "latency_avg", "late
 def measure_requests(samples: pl.DataFrame) -> pl.DataFrame:
     """Mean latency of requests, and of batches in the producer, by span between scrapes, from `samples.with_labels`.
 
-    Columns source, instance, client_id, broker_id, start_ms, end_ms, request_count, byte_count, latency_ms; in order of
-    time by client and broker. Rows without a broker have the wait of batches of all brokers, as requests.
+    Columns are `_SUBJECT` and `_SPAN`, in order of time by client and broker. Rows without a broker have the wait of
+    batches of all brokers, as requests.
     """
     rows: list[dict[str, Any]] = []
     started = samples.filter(pl.col("name").is_in(START_NAMES)).group_by(_CLIENT)
@@ -139,7 +137,7 @@ def _list_spans(life: pl.DataFrame, instants: tuple[NDArray[np.int64], Floats]) 
 def take_apart(at_ms: Floats, counts: Floats, averages: Floats, longest: Floats) -> Floats:
     """Mean between each two of the scrapes' instants, which rise; NaN where nothing was counted.
 
-    float64[n] each: `counts`, events until then; `averages`, Kafka's; `longest`, event of its samples, or NaN.
+    `counts`: events until then; `averages`: Kafka's; `longest`: event of its samples, or NaN.
     """
     result = np.full(len(at_ms) - 1, np.nan)
     first = int(np.argmax(np.isfinite(averages)))

@@ -22,10 +22,9 @@ _LABELS = dict.fromkeys((*producer_nodes.LABELS, *broker_metrics.LABELS))
 
 
 def summarise_samples(samples: pa.Table, settings: SampleSettings) -> dict[str, pa.Table]:
-    """Everything that is derived from all samples of some instances, rows of `SAMPLE_SCHEMA`.
+    """All that is derived from all samples of some instances, rows of `SAMPLE_SCHEMA`, by table, without cluster.
 
-    By table name, without cluster; `silver.producer_nodes` is to be finished by `producer_nodes.finish_nodes`. Problems
-    are rows of `SAMPLE_SCHEMA`; counts have source, instance, start_ms, row_count, instant_count, first_ms and last_ms.
+    `silver.producer_nodes` is to be finished by `finish_nodes`. Problems are rows of `SAMPLE_SCHEMA`.
     """
     given = samples.filter(pc.equal(samples["row_kind"], "sample"))
     sums = with_labels(keep_one(given))

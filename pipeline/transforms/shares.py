@@ -47,11 +47,7 @@ def measure_broker_shares(
     *,
     stood: Mapping[int, float] | None = None,
 ) -> pa.Table:
-    """Rows of `gold.broker_share` without cluster: every broker of the window from `start`, see `measure_broker_columns`.
-
-    `loads`: from `with_keys`. `slots`: a broker's `size_bytes` per slot, and its batches' sum of squares, `squared`.
-    `capacities`: weights, else 1; their brokers get a row, too. `stood`: part of the window in the cluster, else all.
-    """
+    """Rows of `gold.broker_share` of a window, without cluster, from `with_keys`; see `measure_broker_columns`."""
     of_slots = slots.select("slot", "broker_id", "size_bytes", "squared").sort("slot", "broker_id").rows()
     measured = measure_broker_columns(loads_of(loads.to_arrow()), capacities, {*brokers, *capacities}, of_slots, stood)
     return _table_of(measured, BROKER_SHARE, start)

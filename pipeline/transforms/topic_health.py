@@ -34,10 +34,7 @@ def measure_topic_health(
     consumer_groups: pl.DataFrame,
     cluster: str,
 ) -> pa.Table:
-    """Rows of `gold.topic_health` without cluster, of what `measure_partition_health` and the sums of keys gave.
-
-    Brokers and groups are rows of bronze tables, of the same windows. `cluster` seeds what is drawn, with both.
-    """
+    """Rows of `gold.topic_health` without cluster, from tables of the same windows; `cluster` seeds what is drawn."""
     able = brokers.filter(~pl.col("is_fenced").fill_null(value=False)).group_by("window_start")
     zeros = [pl.col(name).fill_null(0) for name in ("broker_count", "consumer_count", "keyed_ratio", *_STATE)]
     unknown = pl.col("unknown_replicas_count", "unknown_min_isr_count").fill_null(pl.col("partition_count"))
@@ -99,10 +96,8 @@ def _look_up(state: pa.Table, name: str, default: str) -> pa.ChunkedArray:
 def count_replicas(cluster_state: pa.Table, away: Collection[int] = ()) -> pl.DataFrame:
     """Partitions of `bronze.cluster_state` whose replicas are not as they should be, by window and topic.
 
-    A follower is out of the in-sync set when it was behind for longer than `replica.lag.time.max.ms`, or is gone: that
-    is Kafka's own rule, so the set shows what the brokers measured. Partitions of which nobody says it are counted as
-    unknown; replicas of brokers `away` at the window's end are out of it whatever was observed before. Replicas of
-    compacted topics differ in size by nature: each broker cleans its own.
+    Partitions of which nobody says it are counted as unknown; replicas of brokers `away` at the window's end are out of
+    the in-sync set whatever was observed before. Replicas of compacted topics differ in size by nature.
     """
     least = _look_up(cluster_state, "min.insync.replicas", "1")
     plain = ("replica_id", "is_in_sync", "is_leader", "is_preferred_leader", "leader_id", "size_bytes")
@@ -153,7 +148,7 @@ def measure_groups(described: _Rows, sizes: _Rows, start: datetime) -> pa.Table:
     """Rows of `gold.group_balance` of the window that begins at `start`, without cluster.
 
     `described`: window, moment, group, topic, partition, lag and member of `bronze.consumer_groups`, of this window and the one
-    before; of several descriptions within a window the last one counts. `sizes`: topic, partition, bytes in this window.
+    before; the last description of each counts. `sizes`: topic, partition, bytes.
     """
     rows = list(_iter_rows(described, sizes, start))
     columns = [column for column in GROUP_BALANCE.columns if column.name not in {"cluster", "run_id"}]

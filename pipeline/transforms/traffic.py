@@ -1,4 +1,4 @@
-"""From what tasks read to `silver.partition_traffic`, `bronze.log_segments`, `silver.arrivals`; sums of it, and what is less than expected.
+"""From what tasks read to `silver.partition_traffic`, `bronze.log_segments`, `silver.arrivals`, and what is missing.
 
 Last bits do not depend on the order of the rows, which differs with the number of cores, files and windows in a run:
 whole numbers are summed exactly, and rounded once. So equal input gives equal tables on every engine.
@@ -38,8 +38,8 @@ def sum_traffic(
 ) -> DataFrame:
     """Sums rows of `BATCH_SCHEMA` by partition, leader, epoch and window to `silver.partition_traffic`, less cluster.
 
-    `compacted_topics`: gaps in offsets are expected. `batch_size_bytes`: the producers' `batch.size`, for the fill
-    ratio. `sampling_rate`: part of each window that was read; counts are divided by it.
+    In `compacted_topics` gaps in offsets are expected. `batch_size_bytes`: the producers' `batch.size`.
+    `sampling_rate`: part of each window that was read; counts are divided by it.
     """
     is_data, records, size = ~F.col("is_control"), F.col("record_count"), F.col("size_bytes")
     covered = F.col("last_offset") - F.col("base_offset") + 1
@@ -149,10 +149,7 @@ _MOST_DISPUTED = 1_000
 
 
 def sum_windows(summaries: DataFrame, span: TimeWindow) -> DataFrame:
-    """Batches, records and newest timestamp of each window of a span, and of all others together (start NULL).
-
-    `summaries`: rows of `SUMMARY_SCHEMA`; those about more than windows are given as they are.
-    """
+    """Batches, records, newest timestamp of a span's windows, and of all others (start NULL); problems as given."""
     start_ms = F.when(_is_within(span), F.col("window_start_ms"))
     sums = (
         summaries.where("row_kind = 'window'")
@@ -204,8 +201,7 @@ def _find_shared(summaries: DataFrame) -> DataFrame:
 def find_covered_less(summaries: DataFrame, traffic: DataFrame, windows: Collection[TimeWindow]) -> DataFrame:
     """Starts of the windows of which a partition was read less than is stored: offsets, or records among them.
 
-    Compaction takes records away; of a sampled window as many count as were read. `summaries`: of `SUMMARY_SCHEMA`;
-    `traffic`: of `silver.partition_traffic`, one row per leader and leader epoch.
+    Compaction takes records away; of a sampled window as many count as were read.
     """
     starts_ms = [window.start_ms for window in windows]
     records = F.col("record_count")

@@ -96,7 +96,7 @@ def list_zone_loads(window: WindowZones, keyed: pl.DataFrame) -> ZoneLoads:
 
     `keyed`: `keyed_ratio` of bytes by topic, topic id and partition, as far as records were read. A partition's keyed
     bytes are its producers' in proportion to what they would have there if each had keys in as many of its bytes as of
-    all its records; of a partition that was not read they are that. Bytes without a session have no keys then.
+    all its records; without reading they are that. Bytes without a session have no keys then.
     """
     known = _with_sessions(window.sent, window.sessions)
     guess = (pl.col("size_bytes") * (1.0 - pl.col("keyless_ratio").fill_null(1.0))).sum()
@@ -208,14 +208,11 @@ def _rack_of(column: str, racks: Mapping[int, str]) -> pl.Expr:
 def sum_rack_aware_bytes(
     sent: pl.DataFrame, sessions: Sequence[Row], led: Sequence[tuple[str, str, int]], racks: Mapping[int, str]
 ) -> dict[int, float]:
-    """Bytes that a broker has more, or less, than if these producers' keyless records went to all leaders of their topics.
+    """Bytes that a broker has more or less than if these producers' keyless records went to all leaders.
 
-    A producer in zone z with B keyless bytes of a topic gives each of the n_z partitions that z leads B / n_z, and
-    without racks it gives each of all n partitions B / n: the difference is due to racks, exactly. What it spreads
-    unevenly within its zone has other reasons and is left out. The sum over all brokers is 0.
-
-    `sent`: bytes by topic, producer id and epoch. `sessions`: `silver.producer_sessions` of rack-aware producers alone.
-    `led`: topic, topic id and leader of each partition that has one. `racks`: of brokers, "" without one.
+    A producer in zone z with B keyless bytes of a topic gives each of the n_z partitions that z leads B / n_z, without
+    racks each of all n B / n: the difference is due to racks, and sums to 0. `sent`: bytes by topic, producer id and
+    epoch. `sessions`: of rack-aware producers alone. `led`: topic, topic id and leader of each partition that has one.
     """
     by_epoch: Counter[tuple[str, str, int, int]] = Counter()
     every: Counter[tuple[str, str, int]] = Counter()

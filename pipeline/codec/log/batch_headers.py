@@ -1,4 +1,4 @@
-"""Headers of record batches: sizes and limits of Kafka's `DefaultRecordBatch` (magic 2) and `LegacyRecord` (0, 1), and a scan of them."""
+"""Headers of record batches: sizes and limits of magic 0 to 2 (`DefaultRecordBatch`, `LegacyRecord`), and their scan."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,11 +1,11 @@
 """The sparse indexes of a segment, `.index`, `.timeindex` and `.txnindex`, and whether they agree with its log.
 
-An active segment's indexes are preallocated (10 MiB each by default) and zero beyond the last entry, so reading stops at the
-first zero entry after entry 0, as `DumpLogSegments` does. What Kafka writes, and so what is checked:
+An active segment's indexes are preallocated (10 MiB each by default) and zero beyond the last entry, so reading stops
+at the first zero entry after entry 0, as `DumpLogSegments` does. What Kafka writes, and so what is checked:
 
 * `.index`: the position of the first batch of an append and the *last offset of the append*, which may span several
-  batches (a follower fetches many at once); so the offset ends a batch at or after the position, before the next entry's.
-  Brokers before 0.10.1 wrote the first offset: for magic 0 and 1 that is accepted too.
+  batches (a follower fetches many at once); so the offset ends a batch at or after the position, before the next
+  entry's. Brokers before 0.10.1 wrote the first offset: for magic 0 and 1 that is accepted too.
 * `.timeindex`: the largest timestamp so far and the offset of a record (or the last of a batch) that has it.
 * `.txnindex`: a transaction's first offset and that of its ABORT marker, a control batch.
 

@@ -1,4 +1,4 @@
-"""A producer client: its resolved settings, what its threads cost (all times in nanoseconds), and what racks do to it."""
+"""A producer client: its settings, what its threads cost (all times in nanoseconds), and what racks do to it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

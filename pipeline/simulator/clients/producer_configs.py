@@ -50,8 +50,6 @@ class WrongSettingError(ConfigError):
 
 @dataclass(frozen=True)
 class ConfigKey:
-    """A configuration in a span of versions."""
-
     name: str  # Kafka's, or librdkafka's
     type: str  # `boolean`, `short`, `int`, `long`, `double`, `float`, or another one that is taken as text
     valid: str  # `least..most`, `least..`, names between `|`, or "" where the client checks nothing
@@ -124,11 +122,9 @@ class ProducerConfiguration:
         return parse_version(self.version)
 
     def whole(self, name: str) -> int:
-        """A value that is a whole number; 0 where it is null."""
         return int(self.values.get(name) or 0)
 
     def fields(self, names: Mapping[str, str]) -> dict[str, Any]:
-        """The fields of `Settings` that are a configuration's value each."""
         values = {field: self.values.get(name) or 0 for field, name in names.items()}
         return {field: round(value * MS) if field.endswith("_ns") else value for field, value in values.items()}
 

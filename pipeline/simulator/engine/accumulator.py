@@ -1,11 +1,11 @@
-"""A producer's queues (`RecordAccumulator`) and memory (`BufferPool`): how a record gets into a batch, how batches come and go.
+"""A producer's queues (`RecordAccumulator`) and memory (`BufferPool`): how records get into batches.
 
 Times the client compares are whole milliseconds of its clock, as in the real one: a batch made at 0.9 ms has waited for
-1 ms at 1.0 ms. librdkafka compares microseconds; here it compares nanoseconds. Threads that wait for `buffer.memory` get it in
-the order they came.
+1 ms at 1.0 ms. librdkafka compares microseconds; here it compares nanoseconds. Threads that wait for `buffer.memory`
+get it in the order they came.
 
-Appends return three numbers: the queue (`NONE` where it is still open), the memory to come back with (0 if the record is
-appended), and memory that was allocated and is not needed.
+Appends return three numbers: the queue (`NONE` where it is still open), the memory to come back with (0 if the record
+is appended), and memory that was allocated and is not needed.
 """
 
 from pipeline.compilation import njit

@@ -23,7 +23,6 @@ _MAX_DOUBLINGS = 20
 
 @njit
 def complete_requests(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
-    """Handles the responses that arrived, and closes connections whose oldest request is late."""
     broker = find_next(sim, producer.in_flight_brokers, -1)
     while broker >= 0:
         connection = sim.connections[producer.first_connection + broker]

@@ -1,8 +1,8 @@
 """Both ends of connections: the broker's, and the client's (`NetworkClient`, `InFlightRequests`).
 
-The broker serves one request of a connection at a time, the others wait in the socket. So several requests in flight hide latency
-but do not add to what a slow broker takes. A response that a quota holds back goes out at once and names the throttle time; the
-connection is then muted for so long.
+The broker serves one request of a connection at a time, the others wait in the socket. So several requests in flight
+hide latency but do not add to what a slow broker takes. A response that a quota holds back goes out at once and names
+the throttle time; the connection is then muted for so long.
 """
 
 from pipeline.compilation import njit
@@ -218,7 +218,6 @@ def free_request(sim: Simulation, number: int) -> None:
 
 @njit
 def put_in_flight(sim: Simulation, producer: ProducerState, connection: NodeConnection, number: int) -> None:
-    """Puts a request in flight (`InFlightRequests.add`)."""
     if connection.last_in_flight == NONE:
         connection.first_in_flight = number
         add_member(sim, producer.in_flight_brokers, connection.broker)

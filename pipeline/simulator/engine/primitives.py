@@ -1,11 +1,12 @@
 """What kernels of the event loop are made of: draws, bit sets and clocks.
 
-Draws are numbers of `distributions`, to the bit. A bit set, a row of `Simulation.bitsets`, holds which of a producer's queues or
-brokers have something to do, so that the sender looks at no others; a word holds 32 members: its sign stays clear.
+Draws are numbers of `distributions`, to the bit. A bit set, a row of `Simulation.bitsets`, holds which of a producer's
+queues or brokers have something to do, so that the sender looks at no others; a word holds 32 members: its sign stays
+clear.
 
-Clocks are a tree whose every node holds the earliest time below it, so the next event is at the root. Node 0 is how many leaves
-there are, a power of two; node 1 is the root; the two below node n are 2n and 2n + 1; clock c is node leaves + c. A clock without a
-time shows `NEVER`.
+Clocks are a tree whose every node holds the earliest time below it, so the next event is at the root. Node 0 is how
+many leaves there are, a power of two; node 1 is the root; the two below node n are 2n and 2n + 1; clock c is node
+leaves + c. A clock without a time shows `NEVER`.
 """
 
 from typing import Any
@@ -136,7 +137,6 @@ def clear_set(sim: Simulation, row: int) -> None:
 
 
 def make_clocks(clock_count: int) -> list[int]:
-    """Returns the nodes of clocks none of which shows a time."""
     leaf_count = 1 << max((clock_count - 1).bit_length(), 1)
     return [leaf_count] + [NEVER] * (2 * leaf_count - 1)
 

@@ -182,7 +182,6 @@ def go_on(sim: Simulation, number: int, now_ns: int) -> int:
 
 @njit
 def _commit(sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int) -> int:
-    """`commitTransaction()` is called, or returns."""
     if thread.is_committing:
         thread.is_committing = False
         return _return_from_send(sim, producer, thread, now_ns, now_ns)

@@ -4,9 +4,9 @@ Counters are arrays with a row for each unit and a column for each figure. Units
 partition), connections (a producer to a broker), producers; `scenario.py` numbers them. Partitions' and brokers'
 figures are sums over queues.
 
-Latencies are counted in log-linear buckets, HdrHistogram's layout (http://hdrhistogram.org/): below 256 ns every nanosecond has
-one, and each power of two above has 128 of equal width. A quantile is given as the middle of its bucket, so it is off by at most
-1/256 (0.4 %) of itself. Count, sum, least and largest are exact.
+Latencies are counted in log-linear buckets, HdrHistogram's layout (http://hdrhistogram.org/): below 256 ns every
+nanosecond has one, and each power of two above has 128 of equal width. A quantile is given as the middle of its bucket,
+so it is off by at most 1/256 (0.4 %) of itself. Count, sum, least and largest are exact.
 """
 
 from collections.abc import Iterable, Sequence
@@ -63,7 +63,6 @@ class LatencyHistogram:
 
 
 def merge_histograms(histograms: Iterable[LatencyHistogram]) -> LatencyHistogram:
-    """Puts histograms together, as if their latencies had been counted in one."""
     filled = [histogram for histogram in histograms if not histogram.is_empty]
     if not filled:
         return LatencyHistogram(np.zeros(BUCKET_COUNT, np.int32), 0, 0, 0)

@@ -4,8 +4,8 @@ An iteration, all at one moment:
 
 1. handle the responses that arrived: complete batches, or queue them again; free their memory;
 2. close connections whose oldest request is older than `request.timeout.ms`;
-3. find the brokers with something to send (`RecordAccumulator.ready`), leave out those that cannot be sent to; none while a
-   request to the coordinator of its transactions is on its way;
+3. find the brokers with something to send (`RecordAccumulator.ready`), leave out those that cannot be sent to; none
+   while a request to the coordinator of its transactions is on its way;
 4. send each of the others one request (`drain`; librdkafka: one for each partition that is ready);
 5. give up batches older than `delivery.timeout.ms`;
 6. poll: not at all if there was a broker to send to, else until waiting alone makes something ready.

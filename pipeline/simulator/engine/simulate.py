@@ -37,7 +37,6 @@ FINISHED, UNFINISHED, OUT_OF_ROOM, OUT_OF_RECORDS = range(4)
 
 @njit
 def _on_response(sim: Simulation, number: int, now_ns: int) -> None:
-    """A connection is ready, or a response arrives."""
     connection = sim.connections[number]
     producer = sim.producers[connection.producer]
     if not connection.is_connected:
@@ -212,7 +211,6 @@ def _read_counters(rows: Arrays, counters: type[IntEnum]) -> NDArray[np.int64]:
 
 
 def _read_answered(sim: Arrays) -> NDArray[np.int64]:
-    """Requests answered and how long they took, in ns, by connection."""
     latencies = sim.request_latencies[1:]
     return np.stack([latencies["counts"].sum(axis=1, dtype=np.int64), latencies["sum_ns"]], axis=1)
 

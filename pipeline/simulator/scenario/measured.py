@@ -1,4 +1,4 @@
-"""Measurements of real clients and brokers: the defaults of scenarios, each number with its source; and how two runs differ.
+"""Measurements of real clients and brokers, the defaults of scenarios, each with its source; how two runs differ.
 
 Bed: brokers 4.1.1 behind a proxy that takes one request at a time and holds Produce responses, clients 3.2.3 to 4.1.1,
 Java 17, two cores, loopback, nothing else running. `quiet runs` are KIP-794's experiment on it. What a client's threads
@@ -7,8 +7,8 @@ a second, three versions timed twice: medians of each quantile of the six. How f
 `docs/evidence/simulator.md`.
 
 Two real runs of one setting differ by more than chance: some minutes later the same machine takes half as long again
-for a request or to wake a thread. So each run draws one factor for each broker's service and one for each client's threads.
-Where a scenario gives exact times the factors are 1.
+for a request or to wake a thread. So each run draws one factor for each broker's service and one for each client's
+threads. Where a scenario gives exact times the factors are 1.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A scenario: brokers, topics, producers, their traffic and how long they run. All times are whole nanoseconds from the run's start.
+"""A scenario: brokers, topics, producers and their traffic, in whole nanoseconds from the run's start.
 
 The order of events, the same in the simulator and in its oracle in the tests:
 
@@ -13,10 +13,11 @@ The next event is that of the earliest clock, on a tie the one with the lowest n
 *Partition queues.* A producer's queue of batches for a partition has number producer x partitions + partition, where
 partitions are counted over all topics of the scenario.
 
-*Transactions.* A producer that commits has one thread. The coordinator serves its requests like others, without the delay, which
-is known of Produce requests alone.
+*Transactions.* A producer that commits has one thread. The coordinator serves its requests like others, without the
+delay, which is known of Produce requests alone.
 
-*Chance.* Each purpose and unit has a stream of random numbers, counted from 0; a distribution with one value needs no draw:
+*Chance.* Each purpose and unit has a stream of random numbers, counted from 0; a distribution with one value needs no
+draw:
 
 | purpose | unit | drawn |
 |---|---|---|

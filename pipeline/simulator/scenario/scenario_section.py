@@ -1,4 +1,4 @@
-"""The whole of a scenario file: its producers, its variants, that the names in it exist; and its keys as text for people."""
+"""The whole of a scenario file: producers, variants, that the names in it exist; and its keys as text for people."""
 
 from __future__ import annotations
 

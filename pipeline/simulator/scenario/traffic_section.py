@@ -1,4 +1,4 @@
-"""`traffic` of a producer in a scenario file: when records come, how large they are, where they go; files of recorded arrivals."""
+"""`traffic` of a producer in a scenario file: when records come, how large, where to; files of recorded arrivals."""
 
 from __future__ import annotations
 
