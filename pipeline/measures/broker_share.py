@@ -64,7 +64,6 @@ def measure_broker_columns(
 def _explain_shares(
     known: WindowLoads, place: Places, fair: Floats, ratio: Floats, placed: SlotLoads | None
 ) -> dict[str, Any]:
-    """Columns of what chance, causes and the busiest moment make of brokers' shares."""
     count, parts, total_bytes = len(fair), fair.tolist(), int(known.size_bytes.sum())
     inflation = None if placed is None else estimate_inflation(placed)
     units = effective_units(total_bytes, float(known.batch_bytes_squared.sum()) * (inflation or 1.0))

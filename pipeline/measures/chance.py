@@ -110,8 +110,6 @@ fewer than eight slots may be too low by as much."""
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SlotLoads:
-    """Loads of a window's slots of equal length."""
-
     size_bytes: Floats  # of every broker, shape (slots, brokers)
     squared: Floats  # sums of squared batch sizes of all brokers, shape (slots,)
 
@@ -126,7 +124,6 @@ def estimate_inflation(slots: SlotLoads) -> float:
 
 
 def _inflation_between(slots: SlotLoads, length: int) -> float:
-    """The estimate from neighbouring blocks of so many slots; 1 where it may be chance."""
     brokers = slots.size_bytes.shape[1]
     count = len(slots.size_bytes) // length
     size = slots.size_bytes[: count * length].reshape(count, length, brokers).sum(axis=1)
@@ -163,7 +160,6 @@ def peak_share_ratios(slots: SlotLoads, expected_share: Floats) -> Floats:
 
 
 def slot_ms(window_ms: int) -> int:
-    """Length of a window's slots: a sixtieth of it, five seconds at least."""
     return max(LEAST_SLOT_MS, -(-window_ms // SLOTS))
 
 

@@ -39,7 +39,6 @@ class DayAhead:
 
     @property
     def is_trusted(self) -> NDArray[np.bool_]:
-        """Whether the back-test is good enough to warn by: ranges that hold, and errors below those of a level."""
         trusted: NDArray[np.bool_] = (
             (self.coverage_ratio >= LEAST_COVERAGE)
             & (self.error_ratio <= MOST_ERROR_RATIO)
@@ -103,7 +102,6 @@ def _predict(series: Hours, until: int, day: int, season: int, day_steps: int, *
 
 
 def _lag(series: Hours, until: int, steps: int) -> Hours:
-    """What was so many steps before each step; NaN where it is not known."""
     earlier = np.full((until, series.shape[1]), np.nan)
     filled = min(until - steps, len(series))
     if filled > 0:

@@ -18,8 +18,6 @@ MIXED, NONE_KNOWN, NOT_ENOUGH_KEYS = "mixed", "none-known", "not-enough-keys"
 
 @dataclass(frozen=True)
 class Explained:
-    """Keys and records that lie where a hash family puts them."""
-
     key_count: int
     record_count: int
 

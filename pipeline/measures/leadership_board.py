@@ -54,7 +54,6 @@ class Board:
         self.effort = Effort(MOST_EXAMINED)
 
     def fork(self) -> "Board":
-        """The same state for a search of its own."""
         other = copy(self)
         other.leader, other.shares, other.room = self.leader.copy(), self.shares.copy(), self.room.copy()
         other.effort = Effort(MOST_EXAMINED, is_cut=self.effort.is_cut)
@@ -92,7 +91,6 @@ class Board:
         return gain
 
     def copied(self, partition: Places, receiver: Places) -> Floats:
-        """Bytes to copy before the receiver can lead: none where it has a replica."""
         return np.where(self.holds[partition, receiver], 0.0, self.size[partition])
 
     def lead(self, partition: int, receiver: int) -> None:
@@ -109,7 +107,6 @@ class Board:
         return float((self.shares / self.fair).max(initial=0.0))
 
     def excess(self) -> float:
-        """How uneven brokers are beyond what the target allows, as `measure_excess` has it."""
         return measure_excess(self.shares / self.fair, self.fair, self.target)
 
     def is_done(self) -> bool:
@@ -163,7 +160,6 @@ def list_replica_moves(board: Board, chosen: Places, *, most: int | None = None)
 
 
 def _list_able(board: Board, partition: PlacedPartition, racks: Mapping[int, str | None]) -> Places:
-    """Brokers that may take a replica of any partition whose replicas are on these racks."""
     fits = {rack: choose_gone(partition, partition.leader_id, rack, racks) is not None for rack in {*racks.values()}}
     places = [board.place[one.broker_id] for one in board.brokers if one.takes_replicas and fits[one.rack]]
     return np.array(places, np.int64)

@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 
 class LedSpan(NamedTuple):
-    """Batches of a partition that bear one leader epoch."""
-
     place: tuple[str, str, int]  # topic, topic id or "", partition
     leader_epoch: int
     leader_id: int  # `UNKNOWN` where nobody was asked in time
@@ -53,7 +51,6 @@ class Outage:
         return self.since_ms < self.asked_ms
 
     def known_ms(self, start_ms: int, end_ms: int) -> int:
-        """For how long of a span it was away at least: up to the last answer."""
         return max(0, min(self.last_ms, end_ms) - max(self.since_ms, start_ms))
 
     def told_ms(self, start_ms: int, end_ms: int) -> int:
@@ -64,7 +61,6 @@ class Outage:
         return until_ms - max(self.since_ms, start_ms)
 
     def covers(self, at_ms: int) -> bool:
-        """Whether it was away just before a moment, such as a window's end."""
         return self.since_ms < at_ms <= self.last_ms
 
 

@@ -95,7 +95,6 @@ class Changes:
         return slice(self._start[number], self._start[number] + self._count[number])
 
     def _mark(self, is_touched: NDArray[np.bool_], giver: int, receiver: int) -> None:
-        """Marks changes from or to one of two brokers."""
         leader = self._board.leader[self._places]
         led = np.flatnonzero((leader == giver) | (leader == receiver))
         count = self._count[led]
@@ -117,7 +116,6 @@ class Changes:
 
 
 def _list_largest(values: Floats, most: int) -> list[int]:
-    """Places of the largest values, the largest first; of equal ones the first."""
     least = -np.partition(-values, most - 1)[most - 1] if len(values) > most else -np.inf
     places = np.flatnonzero(values >= least)
     return [int(place) for place in places[np.argsort(-values[places], kind="stable")[:most]]]

@@ -136,7 +136,6 @@ def _plan_replicas(board: Board, thrift: float) -> ReassignmentPlan:
 
 
 def _plan_cheapest(board: Board) -> ReassignmentPlan | None:
-    """The cheapest plan of all; None where there are too many to try, or none reaches the target."""
     if board.is_done():
         return None
     moves = [board.leader_moves]
@@ -201,7 +200,6 @@ def _make_changes(board: Board, changes: Changes) -> None:
 
 
 def move_partition(partition: PlacedPartition, new_replicas: tuple[int, ...]) -> PartitionMove:
-    """The move of a partition to other replicas: every one that is new is copied."""
     added = len(set(new_replicas) - set(partition.replicas))
     return PartitionMove(
         topic=partition.topic,
@@ -259,7 +257,6 @@ def replace_dead(
 def _choose_receivers(
     partition: PlacedPartition, live: dict[int, PlacementBroker], held: dict[int, float], room: dict[int, int | None]
 ) -> dict[int, int] | None:
-    """A live broker for each dead replica; None where one finds none."""
     chosen: dict[int, int] = {}
     for dead in list_dead(partition, live):
         there = ({*partition.replicas} & live.keys()) | {*chosen.values()}

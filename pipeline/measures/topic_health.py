@@ -75,8 +75,6 @@ class TopicCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMeasures:
-    """Fields of `gold.topic_health` that are computed here."""
-
     placement: str
     unit_count: float | None
     required_unit_count: float | None
@@ -154,7 +152,6 @@ def normal_peak_p_value(peak_to_mean: float, partition_count: int, unit_count: f
 
 
 def derive_window_seed(cluster: str, window_start_ms: int, subject: str) -> int:
-    """A seed that hangs on the window and what is judged, on nothing else."""
     text = "\0".join((cluster, str(window_start_ms), subject))
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 

@@ -51,7 +51,6 @@ class WindowLoads:
 
 
 def sum_by(places: NDArray[np.int64], values: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Sums of integers by place, 0..count - 1, exactly."""
     sums = np.zeros(count, np.int64)
     np.add.at(sums, places, values)
     return sums
@@ -67,7 +66,6 @@ def expected_shares(capacities: Sequence[float]) -> NDArray[np.float64]:
 
 
 def fair_parts(brokers: Iterable[PlacementBroker]) -> dict[int, float]:
-    """Part of all bytes that each broker that lives should get."""
     live = [one for one in brokers if not one.is_fenced]
     fair = expected_shares([one.capacity for one in live])
     return {one.broker_id: part for one, part in zip(live, fair.tolist(), strict=True)}

@@ -89,7 +89,6 @@ def sum_between_zones(partitions: Iterable[PlacedPartition], loads: ZoneLoads, r
 
 
 def rate_brokers(partitions: Iterable[PlacedPartition], brokers: Brokers) -> dict[int, float]:
-    """Share ratio by broker that lives; 0 for all without traffic."""
     parts = fair_parts(brokers)
     loads = Counter(dict.fromkeys(parts, 0))
     for partition in partitions:
@@ -251,7 +250,6 @@ class _AwareBoard:
         return steps
 
     def _sum(self, own: list[PlacedPartition]) -> tuple[list[PlacedPartition], tuple[Counter[int], float]]:
-        """A topic's partitions with their loads, and what its leaders carry and what goes between zones."""
         aware = self._zone_loads.make_rack_aware(own, self._racks)
         carried: Counter[int] = Counter()
         loaded = aware.with_loads(own)
@@ -286,7 +284,6 @@ def _led_outside(partition: PlacedPartition, rack: str, racks: Mapping[int, str]
 
 
 def _racks_of(brokers: Brokers) -> dict[int, str]:
-    """Zones of the brokers that live, "" without one."""
     return {one.broker_id: one.rack or "" for one in brokers if not one.is_fenced}
 
 

@@ -43,7 +43,6 @@ def _byte(data: Array, at: int) -> Word:
 
 @part
 def _little_endian(data: Array, at: int, end: int) -> Word:
-    """Reads up to four bytes."""
     word = nb.uint32(0)
     for index in range(end - at):
         word |= _byte(data, at + index) << nb.uint32(8 * index)

@@ -38,7 +38,6 @@ def java_array_hash(key: bytes) -> int:
 
 
 def xxh32(key: bytes) -> int:
-    """XXH32 with seed 0."""
     first, second, third, _, fifth = _XXH_PRIMES
     at = 0
     if len(key) >= 16:
@@ -87,7 +86,6 @@ class Mask(Enum):
     MAGNITUDE_OR_ZERO = "magnitude or zero"  # the smallest int, without a positive twin in Java, gives 0: `Utils.abs`
 
     def apply(self, value: Hash) -> Hash:
-        """Makes a hash, or an array of hashes, not negative."""
         if self is Mask.NOTHING:
             return value
         magnitude = value if self is Mask.SIGN_BIT else abs(to_signed(value))
@@ -100,5 +98,4 @@ def take_modulo(value: Hash, partition_count: int) -> Hash:
 
 
 def place_hashes(hashes: NDArray[np.uint32], mask: Mask, partition_count: int) -> NDArray[np.int32]:
-    """The partitions of hashes, 10 ns each."""
     return take_modulo(mask.apply(hashes.astype(np.int64)), partition_count).astype(np.int32)

@@ -120,8 +120,6 @@ HASH_COLUMNS: dict[HashName, str] = {
 
 @dataclass(frozen=True, order=True)
 class KeyFunction:
-    """Hash, mask and text rule that choose the partition of a key with bytes."""
-
     hash_column: str
     mask: Mask
     is_text: bool = False
@@ -151,7 +149,6 @@ _RANKS = {name: rank for rank, (name, _) in enumerate(_LEADING.values())}
 
 
 def is_replayable(strategy: Strategy) -> bool:
-    """Whether a built-in strategy's choices follow from stored hashes."""
     return (
         strategy.hash in HASH_COLUMNS
         and strategy.form in {KeyForm.BYTES, KeyForm.TEXT}
@@ -173,7 +170,6 @@ def key_function_of(strategy: Strategy) -> KeyFunction:
 
 
 def choose_for_no_key(strategy: Strategy, partition_count: int) -> int | None:
-    """The partition of records without a key, if all go to one; else None."""
     return None if strategy.null_key is KeyRule.REFUSED else choose_partition(strategy, None, partition_count)
 
 

@@ -15,8 +15,6 @@ _CONFLUENT = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})-c(?:cs|e)")  # a clien
 
 
 class KeyRule(Enum):
-    """Treatment of a null or an empty key."""
-
     HASHED = "hashed"  # like any key; null like the empty one
     FIRST = "partition 0"
     KEYLESS = "not a function of the key"  # drawn, sticky or in turn: see `Strategy.keyless`
@@ -46,16 +44,12 @@ class KeyForm(Enum):
 
 
 class Availability(Enum):
-    """Which partitions a keyed choice is among."""
-
     ALL = "all partitions"
     WITH_LEADER = "partitions with a leader"
 
 
 @dataclass(frozen=True)
 class Use:
-    """How a client is configured to use a strategy, and since when."""
-
     setting: str  # Kafka's (or the client's) own configuration value, class or constructor
     since: str = ""  # first version that has it, or ""
     before: str = ""  # first version that has it no more, or ""
@@ -93,8 +87,6 @@ def read_kafka_version(text: str) -> str:
 
 @dataclass(frozen=True)
 class Keyless:
-    """How a client picks a partition where the key does not decide."""
-
     summary: str  # what it does, in a few words
     # what only a simulated producer knows, so that the choice does not follow from the order of records alone; or ""
     simulated: str = ""
@@ -190,6 +182,5 @@ def _ask_function(name: str, function: Callable[[bytes, int], int], key: bytes, 
 
 
 def check_partition_count(partition_count: int) -> None:
-    """Raises ConfigError unless a topic can have as many partitions."""
     if not 1 <= partition_count <= 0x7FFFFFFF:
         raise ConfigError(f"{partition_count} partitions; expected 1 to 2147483647")

@@ -116,7 +116,6 @@ def _describe_outage(outage: Outage, away_ms: int, end_ms: int) -> str:
 
 
 def _throttled(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    """How long quotas delay produce requests, as clients and brokers report it."""
     for (start_ms, client_id), rows in _by_client(given, "throttle_time_avg_ms", "throttle_time_max_ms").items():
         known = [(average, longest or 0.0) for average, longest in rows if average is not None]
         if known:
@@ -150,7 +149,6 @@ def _failed_sends(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
 
 def _by_client(given: RuleInput, *names: str) -> dict[tuple[int, str], list[list[Any]]]:
-    """Producers' metrics by window and `client.id`; measures of an instance are the same in each of its rows."""
     by_subject: dict[tuple[int, str], list[list[Any]]] = defaultdict(list)
     for start_ms, client_id, *metrics in given.tuples(PRODUCER_NODES, "window_start_ms", "client_id", *names):
         by_subject[start_ms, client_id].append(metrics)

@@ -77,7 +77,6 @@ def _is_same(one: Fillings, other: Fillings) -> bool:
 
 
 def _name_brokers(ids: list[int]) -> str:
-    """Names brokers, and what they do."""
     *others, last = map(str, ids)
     return f"brokers {', '.join(others)} and {last} report" if others else f"broker {last} reports"
 
@@ -85,7 +84,6 @@ def _name_brokers(ids: list[int]) -> str:
 def disk_fillings(
     disk_bytes: Mapping[int, int], broker_id: int, held: _Pairs, totals: _Pairs, usable: _Pairs
 ) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yields the disks of a broker, by its `DISK_COLUMNS`, with bytes used and bytes in all."""
     if broker_id in disk_bytes:
         used = sum(size for _, size in held or ())
         if used:

@@ -48,8 +48,6 @@ class RuleInput:
 
 @dataclass(frozen=True, slots=True)
 class RuleMeasure:
-    """One measure of one subject in one window; fields are columns of `gold.rule_measures`."""
-
     window_start_ms: int
     rule: str
     subject: str

@@ -49,7 +49,6 @@ def _compare(
     wanted: Collection[int],
     left_out: Collection[int],
 ) -> Iterator[RuleMeasure]:
-    """Measures some brokers among all but those left out."""
     timely = {broker_id: row.timely_bytes for broker_id, row in rows.items() if broker_id not in left_out}
     # one that took less than records say, because they came early or it lies, makes no load of others
     appended = {broker_id: timely[broker_id] + max(0, rows[broker_id].late_bytes) for broker_id in timely}

@@ -146,7 +146,6 @@ class Distribution:
 
     @functools.lru_cache(maxsize=1024)  # noqa: B019  (a value: equal ones share a table)
     def to_table(self) -> NDArray[np.int64]:
-        """Its quantile table; raises InputError unless the points rise from probability 0 to 1."""
         return make_quantile_table(self.points) if self.points else make_exponential_table(self.mean)
 
     def mapped(self, change: Callable[[int], int]) -> Distribution:

@@ -43,8 +43,6 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class RunFigures:
-    """One seed's figures."""
-
     run: Figures  # of the whole run: `RUN_FIGURES`, acknowledged records, their keys and values in bytes
     brokers: tuple[Figures, ...]
     partitions: tuple[Figures, ...]  # by partition, counted over all topics
@@ -53,8 +51,6 @@ class RunFigures:
 
 @dataclass(frozen=True)
 class VariantSummary:
-    """A variant over its seeds; as `RunFigures`, with ranges."""
-
     variant: ScenarioVariant
     seeds: tuple[int, ...]
     run: Mapping[str, Range]

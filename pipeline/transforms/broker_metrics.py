@@ -141,7 +141,6 @@ class BrokerSamples:
         return self._last_of(LOG_SIZE).with_columns(pl.when(is_size).then("value").cast(pl.Int64).alias("size"))
 
     def _last_of(self, metric: str) -> pl.DataFrame:
-        """A metric of each replica at the last sample of the window."""
         observed = pl.col("observed_at_ms")
         start = (observed - observed % self._settings.window_ms).alias("window_start_ms")
         return (

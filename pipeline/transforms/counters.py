@@ -94,7 +94,6 @@ def _before(column: str, subject: Sequence[str]) -> pl.Expr:
 
 
 def _gap_limit_ms(interval_ms: Mapping[str, int]) -> pl.Expr:
-    """The longest interval of a sample's source that is not a gap; NULL for a source without one."""
     limits = {source: GAP_INTERVALS * distance_ms for source, distance_ms in interval_ms.items()}
     if not limits:
         return pl.lit(None, pl.Int64)

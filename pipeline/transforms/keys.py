@@ -38,7 +38,6 @@ def sum_keys(keys: DataFrame, others: DataFrame) -> DataFrame:
 
 
 def list_key_hashes(keys: DataFrame) -> DataFrame:
-    """Every key once per date: rows of `silver.key_hashes`. All rows of an id hold the same hashes."""
     return keys.select(_date().alias("window_date"), "key_id", *_OF_A_KEY).dropDuplicates(["window_date", "key_id"])
 
 
@@ -76,7 +75,6 @@ def describe_contradictions(counted: Sequence[Mapping[str, Any]]) -> list[dict[s
 
 
 def key_problem_rows(others: DataFrame) -> list[dict[str, Any]]:
-    """The problems of strategies, as rows of kind `problem`; a thousand at most."""
     problems = others.where(F.col("kind") == "problem").select("path", "reason").distinct()
     rows = problems.orderBy("path", "reason").limit(_MOST_PROBLEMS).toArrow().to_pylist()
     return [_problem(row["path"], row["reason"]) for row in rows]

@@ -185,7 +185,6 @@ def _add_up(
 
 
 def _bound_cut(means: Floats, is_cut: NDArray[np.bool_]) -> Floats:
-    """Where a sample was dropped the sum is least certain: such a mean keeps between its neighbours'."""
     if len(means) < 3:
         return means
     low, high = np.minimum(means[:-2], means[2:]), np.maximum(means[:-2], means[2:])

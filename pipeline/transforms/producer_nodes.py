@@ -123,7 +123,6 @@ def _values(names: Mapping[str, tuple[str, ...]]) -> dict[str, pl.Expr]:
 
 
 def read_node_values(samples: pl.DataFrame) -> pl.DataFrame:
-    """One row per producer, broker and instant."""
     names = [name for sources in _NODE_VALUES.values() for name in sources]
     is_node = pl.col("node_id").str.contains(r"^node-(0|[1-9][0-9]{0,9})$")  # bootstrap ones are node--1, …
     return (

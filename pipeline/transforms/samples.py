@@ -66,7 +66,6 @@ def keep_one(samples: pa.Table) -> pa.Table:
 
 
 def _plain(rows: pa.Table) -> pa.Table:
-    """Texts as Spark has them, in place of Polars' large ones."""
     kinds = [f.with_type(pa.string()) if pa.types.is_large_string(f.type) else f for f in rows.schema]
     return rows.cast(pa.schema(kinds))
 

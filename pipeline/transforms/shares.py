@@ -152,7 +152,6 @@ def with_keys(
 
 
 def rank_hot_keys(weighed: pl.DataFrame) -> pl.DataFrame:
-    """The heaviest keys of each topic: rows of `gold.hot_keys` without cluster."""
     ranked = weighed.filter(pl.col("size_bytes") > 0).sort("size_bytes", "key_id", descending=[True, False])
     rank = pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(_TOPIC)
     return (

@@ -215,7 +215,6 @@ def _measure_topics(
 
 
 def _find_busiest(assignment: Owned, loads: _Loads) -> Counter[str]:
-    """By topic, the bytes of the member that reads the most of it."""
     busiest: Counter[str] = Counter()
     for parts in assignment.values():
         carried: Counter[str] = Counter()

@@ -80,7 +80,6 @@ def _sum(values: Column) -> Column:
 
 
 def quotient(part: Column, whole: Column) -> Column:
-    """Quotient as a double; NULL where the divisor is 0."""
     return F.when(whole != 0, part.cast("double") / whole.cast("double"))
 
 

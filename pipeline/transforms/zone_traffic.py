@@ -52,7 +52,6 @@ class WindowZones:
 
     @property
     def racks(self) -> dict[int, str]:
-        """Zone by broker id, "" where it is not known."""
         return {row["broker_id"]: self.broker_zones.get(row["broker_id"], row["rack"] or "") for row in self.brokers}
 
     @property
@@ -128,7 +127,6 @@ def _with_keyed_bytes(parts: pl.DataFrame, keyed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _weigh_zones(window: WindowZones) -> dict[str, float]:
-    """Weights of the zones that unknown producers are spread over; none where zones are too many."""
     weights = dict(window.weights) or dict.fromkeys(sorted({*window.racks.values()} - {""}), 1.0)
     return weights if len(weights) <= MOST_ASSUMED_ZONES else {}
 

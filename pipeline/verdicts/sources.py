@@ -34,8 +34,6 @@ class SourceStatus:
 
 @dataclass(frozen=True, slots=True)
 class SkippedWindow:
-    """Why shares of a window are not judged."""
-
     kind: Literal["incomplete", "stale"]
     reason: str
 
@@ -92,7 +90,6 @@ def judge_sources(
 
 
 def is_silent(status: SourceStatus) -> bool:
-    """Metrics were expected, and none came."""
     return not is_record_source(status.source) and bool(status.expected_count) and not status.arrived_count
 
 
@@ -105,7 +102,6 @@ def _is_younger(status: SourceStatus, beginning: SourceBeginning | None, patienc
 
 
 def find_lack(status: SourceStatus, *, max_age_ms: int) -> SkippedWindow | None:
-    """Finds what a source lacks in a window; None where it is complete."""
     name, expected = status.source, status.expected_count
     if not is_record_source(status.source):
         return (

@@ -63,14 +63,10 @@ HEADER_ROW = np.dtype(
 
 
 class Flaw(IntEnum):
-    """Why the records of a batch cannot be used (0: they can)."""
-
     NONE, CRC, RECORD_COUNT, OFFSETS, CODEC, PAYLOAD, BUDGET = range(7)
 
 
 class Field:
-    """A stored field of all rows, as an array of one value per row."""
-
     def __set_name__(self, _: type, name: str) -> None:
         self._name = name
 
@@ -102,7 +98,6 @@ class HeaderScan:
 
     @property
     def codec(self) -> NDArray[np.int8]:
-        """Compression codec, bits 0-2 of the attributes."""
         return (self.rows["attributes"] & 7).astype(np.int8)
 
     @property

@@ -89,7 +89,6 @@ def read_time_index(path: Path | str, base_offset: int) -> TimeIndex:
 
 @parser
 def read_transaction_index(path: Path | str) -> TransactionIndex:
-    """Entries of a `.txnindex` file; `InputError` for an entry of another version than 0."""
     data = read_small(path)
     count, remainder = divmod(len(data), TXN_ENTRY.itemsize)
     entries = np.frombuffer(data, dtype=TXN_ENTRY, count=count)
@@ -195,7 +194,6 @@ class _Findings:
             self._add(entry * self._entry_bytes, describe(entry))
 
     def limited(self) -> tuple[Problem, ...]:
-        """The first problems by position; the last one says where there are more."""
         ordered = sorted(self._problems, key=lambda problem: problem.position or 0)
         if len(ordered) <= MAX_PROBLEMS:
             return tuple(ordered)

@@ -92,7 +92,6 @@ def parse_offset_checkpoint(data: bytes) -> dict[TopicPartition, int]:
 
 @parser
 def parse_leader_epochs(data: bytes) -> tuple[LeaderEpoch, ...]:
-    """Entries of a `leader-epoch-checkpoint`: `epoch start-offset` a line, oldest first."""
     return tuple(
         LeaderEpoch(epoch=epoch, start_offset=start) for epoch, start in _read_rows(data, "epoch start-offset")
     )

@@ -56,7 +56,6 @@ def describe_flaw(path: str, row: np.void, entry: bytes, *, is_placed: bool = Tr
 
 
 def _keep_header(entry: bytes) -> bytes:
-    """The header of a batch or message: keys and values follow behind it, and go into no problem."""
     return entry[: _HEADER_BYTES.get(entry[MAGIC_AT], 0)] if len(entry) > MAGIC_AT else b""
 
 

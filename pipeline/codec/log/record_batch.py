@@ -61,7 +61,6 @@ def read_entry_records(entry: bytes) -> list[Record]:
 
 
 def read_batch_header(data: bytes | memoryview, position: int = 0, *, file_position: int = 0) -> BatchHeader:
-    """Reads the header of a batch of magic 2 (else `InputError`); `data` begins at `file_position` of the file."""
     where, left = file_position + position, len(data) - position
     if left < BATCH_HEADER_BYTES:
         raise InputError(f"{left} bytes left, want a batch header of {BATCH_HEADER_BYTES}", position=where)
@@ -74,7 +73,6 @@ def read_batch_header(data: bytes | memoryview, position: int = 0, *, file_posit
 
 
 def read_records(header: BatchHeader, payload: bytes | memoryview) -> Iterator[Record]:
-    """Yields records from a batch's bytes behind its header, decompressed; `InputError` with the payload's position."""
     position = 0
     for _ in range(header.record_count):
         record, position = _read_record(header, payload, position)
@@ -130,8 +128,6 @@ def _read_headers(data: bytes | memoryview, position: int) -> tuple[tuple[tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One entry of a message set as stored: a message, or a wrapper (`codec` not 0)."""
-
     record: Record
     magic: int
     codec: int

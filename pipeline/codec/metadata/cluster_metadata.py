@@ -22,7 +22,6 @@ _MAX_UNSIGNED_VARINT_BYTES = 5
 
 
 def _integer(size: int, *, signed: bool = True) -> Callable[[FieldReader], int]:
-    """A reader of so many bytes, the highest first."""
     return lambda reader: int.from_bytes(reader.read_bytes(size), "big", signed=signed)
 
 
@@ -106,8 +105,6 @@ class FieldReader:
 
 
 class RecordType(IntEnum):
-    """Kafka's names of the types, less `_RECORD`."""
-
     REGISTER_BROKER, UNREGISTER_BROKER, TOPIC, PARTITION, CONFIG, PARTITION_CHANGE = range(6)
     FENCE_BROKER, UNFENCE_BROKER, REMOVE_TOPIC, DELEGATION_TOKEN, USER_SCRAM_CREDENTIAL, FEATURE_LEVEL = range(7, 13)
     CLIENT_QUOTA, PRODUCER_IDS = 14, 15
@@ -127,7 +124,6 @@ class MetadataRecord(NamedTuple):
 
     @property
     def type_name(self) -> str:
-        """Kafka's name of the type, such as `PARTITION_RECORD`."""
         return f"{RecordType(self.api_key).name}_RECORD" if self.api_key in _TYPES else f"UNKNOWN_{self.api_key}"
 
 

@@ -142,7 +142,6 @@ class ExpositionReader:
         return True
 
     def _place_of(self, text: str, name: str | None, labels_text: str) -> int:
-        """Names a series met for the first time, and remembers its text."""
         if text in self._known:
             return self._known[text]
         labels, quoted_name = _parse_labels(labels_text)

@@ -56,7 +56,6 @@ def parse_librdkafka_statistics(text: str, *, observed_at_ms: int | None = None)
 
 
 def _iter_documents(text: str, bad_lines: BadLines) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Objects and the line each begins on."""
     with contextlib.suppress(ValueError, RecursionError):
         if isinstance(whole := json.loads(text), dict):
             yield 1, whole

@@ -63,8 +63,6 @@ class BadLine(NamedTuple):
 
 
 class BadLines:
-    """The bad lines of a text: the first ones, and how many more there are."""
-
     def __init__(self) -> None:
         self._kept: list[BadLine] = []
         self._count = 0
@@ -89,8 +87,6 @@ class TimedSample(NamedTuple):
 
 
 class MetricText(NamedTuple):
-    """A text's samples, in its order, and the lines that were not understood."""
-
     samples: tuple[TimedSample, ...]
     bad_lines: tuple[BadLine, ...]
 
@@ -156,6 +152,5 @@ def _may_be(name: str, metric: Metric) -> bool:
 
 
 def _likeness(name: str, known: str) -> float:
-    """Words that both names have, over those that either has."""
     words, others = {*name.split("_")}, {*known.split("_")}
     return len(words & others) / len(words | others)

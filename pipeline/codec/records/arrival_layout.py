@@ -25,7 +25,6 @@ def measure_field_bytes(length: NDArray[np.int32] | NDArray[np.int64]) -> NDArra
 
 
 def measure_varint_bytes(value: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Bytes of numbers as zig-zag varints."""
     folded = (value << 1) ^ (value >> 63)
     size_bytes = np.ones(len(value), np.int64)
     for septets in range(1, 9):

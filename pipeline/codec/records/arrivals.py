@@ -24,8 +24,6 @@ MOST_KEYS = 1 << 20  # keys whose numbers are held at once
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BatchTimes:
-    """Times and sessions of a chunk's batches; one element per batch."""
-
     window_start_ms: NDArray[np.int64]  # start of the window it counts in; `NO_WINDOW`: it does not count
     event_time_ms: NDArray[np.int64]  # instant that decides its window
     is_outlier: NDArray[np.bool_]  # its own max timestamp is out of line
@@ -156,7 +154,6 @@ def _number_rows(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def join_runs(starts: NDArray[np.int64], lengths: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of runs in another order of the runs."""
     starts, lengths = starts[order], lengths[order]
     placed = np.cumsum(lengths) - lengths
     return np.repeat(starts - placed, lengths) + np.arange(lengths.sum())

@@ -69,7 +69,6 @@ class KeyTable:
             self._fill()
 
     def _fill(self) -> None:
-        """Makes so many slots that half of them stay free."""
         self._slots = np.zeros(1 << (2 * len(self._hashes)).bit_length(), np.int32)
         fill_slots(self._hashes, self.count, self._slots)
 

@@ -44,7 +44,6 @@ def load_byte(data: Array, at: int) -> int:
 
 @part
 def _long_varint(data: Array, at: int, end: int, bits: int) -> tuple[int, int]:
-    """Reads a varint of two bytes or more."""
     raw, shift = nb.uint64(0), 0
     while at < end and shift < bits:
         byte = load_byte(data, at)
@@ -216,7 +215,6 @@ def _hash_bytes(data: Array, at: int, size: int, secret: Array) -> Word:
 
 @part
 def _find_slot(slots: Array, hashes: Array, key_hash: Word) -> Word:
-    """Returns the slot of a hash: the one that holds it, or the free one where it belongs."""
     last = nb.uint64(len(slots) - 1)
     slot = key_hash & last
     while slots[slot] and hashes[slots[slot] - 1] != key_hash:

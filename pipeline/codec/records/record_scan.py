@@ -24,8 +24,6 @@ RECORD_ROW = np.dtype(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordScan:
-    """The records of a chunk of a file, values left out."""
-
     headers: HeaderScan  # the batches of this chunk, to whose rows `batch_index` points; problems of both scans
     rows: NDArray[np.void]  # a `RECORD_ROW` per record, in file order; none of batches with a flaw
     # one more than records: key `i` is `key_data[key_offsets[i]:key_offsets[i + 1]]`; a null key is empty

@@ -77,7 +77,6 @@ def parse_dumped_segment(text: str) -> DumpedSegment:
 
 
 def _iter_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines but empty ones, with their numbers."""
     number, counted = 1, 0
     for match in _LINE.finditer(text):
         number, counted = number + text.count("\n", counted, match.start()), match.start()

@@ -36,8 +36,6 @@ class TopicsDescription(NamedTuple):
 
 
 class DescribedReplica(NamedTuple):
-    """One replica in `kafka-log-dirs --describe`."""
-
     broker_id: int
     log_directory: str
     topic_partition: TopicPartition
@@ -163,12 +161,10 @@ def int64(value: object) -> int:
 
 
 def int32(value: object) -> int:
-    """A signed integer of 32 bits, of brokers and epochs; an error for anything else."""
     return _bounded(value, 32)
 
 
 def partition_number(value: object) -> int:
-    """The number of a partition that a topic may have; an error for anything else."""
     if not is_partition_number(number := int32(value)):
         raise ValueError
     return number

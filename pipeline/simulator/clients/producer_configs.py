@@ -73,7 +73,6 @@ class ConfigKey:
         return value
 
     def _parse_type(self, text: str) -> Value:
-        """The value, or None where the text is not of this type."""
         if self.type == "boolean":
             return {"true": True, "false": False}.get(text.lower())
         bits = _INTEGER_BITS.get(self.type)
@@ -143,7 +142,6 @@ class ProducerConfiguration:
 
 
 def check_client(client: str, version: str) -> None:
-    """Raises ConfigError unless the simulator knows a client in that version."""
     if client not in CLIENTS:
         raise ConfigError(f"client {client!r}; expected {join_options(CLIENTS)}")
     if parse_version(version) < parse_version(OLDEST[client]):

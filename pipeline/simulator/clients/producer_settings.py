@@ -105,8 +105,6 @@ _MOST_INT = 2**31 - 1
 
 @dataclass(frozen=True)
 class ResolvedProducer:
-    """A producer as the simulator takes it, and what of its configuration it does not."""
-
     family: ClientFamily
     settings: Settings
     strategy: str  # what it follows, by name
@@ -222,7 +220,6 @@ def _resolve_java(read: ProducerConfiguration, strategy: str) -> dict[str, Any]:
 
 
 def _resolve_rack(read: ProducerConfiguration, strategy: str, placement: str) -> str:
-    """The rack that keyless records stay in; "" where the partitioner is not rack-aware."""
     is_set = bool(read.values.get("partitioner.rack.aware"))
     rack = str(read.values.get("client.rack") or "")
     if (is_set or strategy == RACK_AWARE) and not rack.strip():

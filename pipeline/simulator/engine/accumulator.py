@@ -18,7 +18,6 @@ from pipeline.simulator.engine.state import MS, NONE, Simulation, ThreadState
 
 @njit
 def allocate(producer: ProducerState, size_bytes: int) -> bool:
-    """Takes memory if there is enough and no thread waits."""
     if producer.first_waiting != NONE or producer.free_bytes < size_bytes:
         return False
     producer.free_bytes -= size_bytes
@@ -266,7 +265,6 @@ def reenqueue(sim: Simulation, producer: ProducerState, number: int, now_ns: int
 
 @njit
 def forget_sent(sim: Simulation, batch: ProducerBatch) -> None:
-    """Takes a batch that is done off its queue's list of those that were sent."""
     if batch.sequence < 0:
         return
     if batch.previous_sent != NONE:
@@ -280,5 +278,4 @@ def forget_sent(sim: Simulation, batch: ProducerBatch) -> None:
 
 @njit
 def find_expiry(producer: ProducerState, batch: ProducerBatch) -> int:
-    """When a batch is older than `delivery.timeout.ms`."""
     return round_time(producer, batch.created_ns) + producer.delivery_timeout_ns

@@ -123,7 +123,6 @@ def _draw_by_load_stats(sim: Simulation, producer: ProducerState, topic: TopicIn
 
 @njit
 def _sum_queue_sizes(sim: Simulation, count: int) -> tuple[int, int, int]:
-    """The shortest and the longest of the listed queues, and what all of them hold."""
     shortest, longest, total = NEVER, 0, 0
     for index in range(count):
         shortest = min(shortest, sim.queue_sizes[index])

@@ -170,7 +170,6 @@ def _give_up_in_flight(
 
 @njit
 def find_first_expiry_ns(sim: Simulation, producer: ProducerState) -> int:
-    """When the first batch expires of those at the head of a queue, or `NEVER`."""
     earliest_ns = NEVER
     place = find_next(sim, producer.queues_with_batches, -1)
     while place >= 0:

@@ -28,7 +28,6 @@ _MILLION = 1_000_000
 
 @njit
 def submit_request(sim: Simulation, connection: NodeConnection, number: int) -> int:
-    """Takes a request from the client; returns when its response arrives, or -1 if others are before it."""
     sim.requests[number].next = NONE
     if connection.tail != NONE:
         sim.requests[connection.tail].next = number
@@ -40,7 +39,6 @@ def submit_request(sim: Simulation, connection: NodeConnection, number: int) -> 
 
 @njit
 def take_response(sim: Simulation, connection: NodeConnection, now_ns: int) -> int:
-    """Takes the request whose response arrives now off the connection; returns its number."""
     number = connection.head
     request = sim.requests[number]
     request.throttle_ns = _record_bytes(connection, sim.brokers[connection.broker], request.size_bytes, now_ns)
@@ -84,7 +82,6 @@ def _record_bytes(connection: NodeConnection, broker: BrokerState, size_bytes: i
 
 @njit
 def serve_request(sim: Simulation, connection: NodeConnection, now_ns: int) -> int:
-    """Begins to serve the request at the head; returns when its response arrives."""
     request = sim.requests[connection.head]
     broker = sim.brokers[connection.broker]
     heard_ns = max(now_ns, request.arrived_ns, connection.muted_until_ns)
@@ -138,7 +135,6 @@ def _draw_service_ns(sim: Simulation, connection: NodeConnection, request: Clien
 
 @njit
 def _take_handler(sim: Simulation, broker: BrokerState, now_ns: int, service_ns: int) -> int:
-    """Takes the handler that is free first, and returns when the service begins."""
     if broker.handler_count == 0:
         return now_ns
     earliest = broker.first_handler
@@ -161,7 +157,6 @@ def _fails(sim: Simulation, connection: NodeConnection, broker: BrokerState, now
 
 @njit
 def can_send(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> bool:
-    """Whether a broker can be sent to; connects to it if need be."""
     if not connection.is_connected and not connection.is_connecting:
         connection.is_connecting = True
         set_clock(sim, connection.number, now_ns + producer.connect_ns)

@@ -61,7 +61,6 @@ class _Layout:
                 rows[name]["key"] = np.array(keys, np.uint64)
 
     def put(self, name: str, items: Iterable[Any]) -> tuple[int, int]:
-        """Adds items to a list, and returns the number of the first and how many there are."""
         first = len(self.lists[name])
         self.lists[name].extend(items)
         return first, len(self.lists[name]) - first
@@ -82,7 +81,6 @@ def _list_shared(names: tuple[str, ...], source: type[DataclassInstance]) -> tup
 
 
 def lay_out(scenario: Scenario, seed: int, *, traces: bool, fed_record_count: int) -> state.Simulation:
-    """Lays a scenario out, with room for so many recorded arrivals of a thread at a time."""
     layout = _Layout(scenario, seed)
     for index, broker in enumerate(scenario.brokers):
         row = layout.brokers[index]
@@ -156,7 +154,6 @@ def _fill_topics(layout: _Layout, number: int, producer: Producer) -> None:
 
 
 def _fill_queues(layout: _Layout) -> None:
-    """All producers have a queue for each partition, in the same order."""
     rows, leaders, starts = layout.queues[1:], layout.leaders, layout.partition_starts
     producer, partition = np.divmod(np.arange(len(rows)), len(leaders))
     place = np.zeros(len(leaders), np.int64)

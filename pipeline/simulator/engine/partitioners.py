@@ -82,7 +82,6 @@ def choose_partition(
 
 @njit
 def draw_available(sim: Simulation, topic: TopicInfo) -> int:
-    """Draws a partition with a leader, or any where none has one."""
     if topic.available_count == 0:
         return draw_index(topic.partition_stream, topic.partition_count)
     return sim.partitions[topic.first_available + draw_index(topic.partition_stream, topic.available_count)]
@@ -100,7 +99,6 @@ def on_new_batch(sim: Simulation, producer: ProducerState, topic: TopicInfo, par
 
 @njit
 def _draw_another(sim: Simulation, topic: TopicInfo) -> None:
-    """Draws until it is another partition than the sticky one, where there is one."""
     sticky = topic.sticky_partition
     if topic.available_count == 1:
         topic.sticky_partition = sim.partitions[topic.first_available]

@@ -71,7 +71,6 @@ def draw(distribution: QuantileTable, stream: RandomStream) -> int:
 
 @njit
 def find_delay_ns(sim: Simulation, first: int, count: int, time_ns: int) -> int:
-    """The delay that holds at a time; see `distributions.Steps`."""
     low, high = first, first + count
     while high - low > 1:
         middle = (low + high) >> 1
@@ -106,7 +105,6 @@ def bit_length_of(number: int) -> int:
 
 @njit
 def find_next(sim: Simulation, row: int, member: int) -> int:
-    """The first member of a set after a number; -1 if there is none."""
     start = member + 1
     word = start >> _SHIFT
     word_count = sim.bitsets.shape[1]

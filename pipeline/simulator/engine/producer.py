@@ -38,7 +38,6 @@ _MIN_SLEEP_NS = 2 * MS  # the perf test's `ThroughputThrottler` owes shorter sle
 
 @njit
 def find_first_due_ns(sim: Simulation, thread: ThreadState) -> int:
-    """When a thread's first record is due, or -1."""
     if thread.kind == PERF_TEST:
         return _check_end(thread, thread.start_ns)
     if thread.kind == RECORDED:
@@ -120,7 +119,6 @@ def take_record(sim: Simulation, thread: ThreadState, now_ns: int) -> None:
 
 @njit
 def _choose_target(sim: Simulation, thread: ThreadState) -> SendTarget:
-    """Draws by weight: the first target whose cumulative weight is larger."""
     low, high = thread.first_target, thread.first_target + thread.target_count - 1
     if low < high:
         drawn = draw_below(thread.target_stream, sim.targets[high].weight)
@@ -236,7 +234,6 @@ def _choose_queue(sim: Simulation, producer: ProducerState, thread: ThreadState,
 
 @njit
 def _refuse(sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int) -> int:
-    """`send()` fails: the record is too large, or found no memory within `max.block.ms`."""
     producer.refused_records += 1
     return _return_from_send(sim, producer, thread, now_ns + producer.append_ns, now_ns)
 

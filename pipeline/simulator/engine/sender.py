@@ -224,7 +224,6 @@ def end_poll(
 
 @njit
 def _send_producer_data(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> int:
-    """Sends requests to a broker, and returns how many (`sendProducerData`)."""
     if producer.is_java:
         number = take_request(sim, producer, now_ns)
         drain(sim, producer, connection, number, now_ns)

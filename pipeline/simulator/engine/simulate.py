@@ -54,7 +54,6 @@ def _on_response(sim: Simulation, number: int, now_ns: int) -> None:
 
 @kernel(types.void(SIMULATION), allocates=False)
 def start_run(sim: Simulation) -> None:
-    """Sets the clocks of a run that has not begun."""
     for number in range(1, len(sim.threads)):
         thread = sim.threads[number]
         due_ns = find_first_due_ns(sim, thread)
@@ -147,7 +146,6 @@ def simulate(
 
 
 def make_room(sim: Arrays) -> Arrays:
-    """Returns the state with twice the room in pools whose end is near."""
     run = sim.run
     pools: dict[str, Any] = {}
     for name, used in (

@@ -19,7 +19,6 @@ from pipeline.simulator.engine.state import NEVER, NONE, RECORDED, Simulation, T
 
 @njit
 def is_commit(sim: Simulation, thread: ThreadState) -> bool:
-    """What is due is no record: the application commits."""
     return thread.kind == RECORDED and sim.recorded[thread.first_recorded + thread.sent_count].topic < 0
 
 

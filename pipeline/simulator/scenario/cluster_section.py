@@ -25,8 +25,6 @@ from pipeline.simulator.scenario.scenario import ErrorWindow, Service, Simulated
 
 
 class IdleSection(ScenarioPart):
-    """How long a request takes where the broker had been idle for the connection."""
-
     after_ms: Milliseconds
     """idle for this long or longer"""
     request_ms: QuantityMs
@@ -64,8 +62,6 @@ class ServiceSection(ScenarioPart):
 
 
 class ErrorSection(ScenarioPart):
-    """A time in which requests are answered with an error that may be retried."""
-
     from_s: Seconds
     to_s: Seconds
     ratio: Share = 1

@@ -71,7 +71,6 @@ MEASURED_COSTS = ThreadCosts(
 
 
 def settle_run(scenario: Scenario, seed: int) -> Scenario:
-    """The scenario as one run finds it, its factors drawn and applied."""
     brokers, producers = [], []
     for unit, broker in enumerate(scenario.brokers):
         ppm = _draw_ppm(broker.service.run_to_run_ppm, seed, "service", unit)
@@ -83,7 +82,6 @@ def settle_run(scenario: Scenario, seed: int) -> Scenario:
 
 
 def settle_service(service: Service, ppm: int) -> Service:
-    """The service with every time scaled by `ppm` parts per million, and nothing left to draw."""
     return service if ppm == PPM else replace(service.mapped(lambda ns: ns * ppm // PPM), run_to_run_ppm=ALIKE)
 
 

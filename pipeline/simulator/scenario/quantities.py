@@ -131,7 +131,6 @@ def _read_csv(path: Path) -> list[tuple[int, float]]:
 
 
 def named_once(key: str) -> Callable[[tuple[_Part, ...]], tuple[_Part, ...]]:
-    """A check that no two parts of a list have the same name, in the field `key`."""
 
     def check(parts: tuple[_Part, ...]) -> tuple[_Part, ...]:
         names = [getattr(part, key) for part in parts]

@@ -69,8 +69,6 @@ class PerfTest:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Records apart by a gap from a distribution: constant, or exponential for a Poisson process."""
-
     gap_ns: Distribution  # between two records' due times. A blocked sender catches up after.
 
 
@@ -153,14 +151,11 @@ class Service:
         )
 
     def with_capacity(self, capacity: float) -> Service:
-        """The service of a broker that is `capacity` times as fast."""
         return self if capacity == 1 else self.mapped(lambda ns: round(ns / capacity))
 
 
 @dataclass(frozen=True)
 class ErrorWindow:
-    """A time in which a broker answers requests with an error that the client may retry."""
-
     start_ns: int  # first instant at which the service of an affected request begins
     end_ns: int  # the first instant after the window
     chance_ppm: int = 1_000_000  # affected requests per million

@@ -79,7 +79,6 @@ def _read_scenario(file: YamlFile) -> ScenarioFile:
 
 
 def _build(section: ScenarioSection, name: str) -> ScenarioFile:
-    """The scenario of each variant; `WrongValuesError` says what is wrong, by location in the file."""
     broker_ids = [broker.id for broker in section.cluster.brokers]
     topics = build_topics(section.topics, broker_ids)
     variants, problems = [], Problems()
@@ -139,7 +138,6 @@ def _build_variant(
 
 
 def _gives(variant: VariantSection, location: Location) -> bool:
-    """Whether a variant gives the key at a location of a producer."""
     if location[:1] == ("config",):
         return location[1] in variant.config
     return location[:1] != () and location[0] in variant.model_fields_set

@@ -47,8 +47,6 @@ class ClientSection(ScenarioPart):
 
 
 class ProducerSection(ClientSection):
-    """A producer, or several alike."""
-
     name: str
     """its client.id; of several, with a number after it"""
     count: int = Field(1, ge=1, le=10_000)
@@ -146,7 +144,6 @@ class ScenarioSection(ScenarioPart):
         return self
 
     def _list_references(self) -> Iterator[tuple[str, int | str, Location]]:
-        """Every broker, topic and producer that is named, and where."""
         for t, topic in enumerate(self.topics):
             leaders = enumerate(topic.leaders or ())
             yield from (("broker", id_, ("topics", t, "leaders", p)) for p, id_ in leaders if id_ is not None)

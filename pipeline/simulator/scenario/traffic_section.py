@@ -84,7 +84,6 @@ def _numbers(table: pa.Table, name: str, path: Path, kind: type[np.float64 | np.
 def _place_rows(
     table: pa.Table, path: Path, topic: Topic, strategy: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Partition or `KEYLESS`, and the key's length or -1, of each row."""
     count = len(topic.leaders)
     partition = np.full(table.num_rows, KEYLESS, np.int64)
     key_bytes = np.full(table.num_rows, -1, np.int64)
@@ -237,7 +236,6 @@ class TrafficSection(ScenarioPart):
         return (traffic,) * self.threads
 
     def _weigh_topics(self, topics: Sequence[Topic]) -> dict[int, float]:
-        """Index of each topic that records go to, and its weight."""
         index_of = {topic.name: number for number, topic in enumerate(topics)}
         if self.topics is not None:
             return {index_of[name]: weight for name, weight in self.topics.items()}
@@ -246,7 +244,6 @@ class TrafficSection(ScenarioPart):
         return {0 if self.topic is None else index_of[self.topic]: 1.0}
 
     def _make_targets(self, weights: Mapping[int, float], topics: Sequence[Topic], strategy: str) -> tuple[Target, ...]:
-        """Keyless, keyed and explicit parts of the records of every topic, with whole weights."""
         keyed_share = self.keys.share if self.keys else 0.0
         explicit_share = self.explicit.share if self.explicit else 0.0
         total = math.fsum(weights.values())
@@ -270,7 +267,6 @@ class TrafficSection(ScenarioPart):
 
 
 def _target_explicit(explicit: ExplicitSection, topic: int, count: int) -> list[tuple[float, Target]]:
-    """The share of each partition that records name."""
     each = 1 / len(explicit.partitions)
     outside = [number for number, partition in enumerate(explicit.partitions) if partition >= count]
     if outside:
