@@ -1,18 +1,17 @@
 """Kafka's consumer assignors, for a group whose members all subscribe to the same topics.
 
-1. *Range* goes topic by topic: members in order of their id get consecutive partitions, the first ones one more. 2.
-*RoundRobin* deals the partitions of all topics out one by one. 3. *Sticky* keeps what members own as far as quotas
-allow, then deals the rest out to those below quota. 4. *CooperativeSticky* does the same, but takes partitions from
-their owners first and deals them out in a second rebalance. 5. *Uniform*, the default of the brokers in the protocol of
-KIP-848, keeps what members own up to a quota, and fills them up one after another. Its other assignor, `range`, gives
-what *Range* gives.
+1. *Range* goes topic by topic: members in order of their id get consecutive partitions, the first ones one more.
+2. *RoundRobin* deals the partitions of all topics out one by one.
+3. *Sticky* keeps what members own as far as quotas allow, then deals the rest out to those below quota.
+4. *CooperativeSticky* does the same, but takes partitions from their owners first and deals them out in a second round.
+5. *Uniform*, the brokers' default of KIP-848, keeps what members own up to a quota, and fills them up one after
+   another.
 
-Racks, static membership and members with different subscriptions are not modelled. Topics come in order of their names
-where the brokers walk them by the hashes of their ids.
+Racks, static membership and members with different subscriptions are not modelled; topics come in order of their names.
 
-References: org.apache.kafka.clients.consumer.RangeAssignor, RoundRobinAssignor, and the `ConstrainedAssignmentBuilder`
-of internals.AbstractStickyAssignor; org.apache.kafka.coordinator.group.assignor.RangeAssignor and
-UniformHomogeneousAssignmentBuilder, Kafka 4.1. Where Kafka walks a `HashMap` of members, so do we.
+References: Kafka 4.1 `RangeAssignor`, `RoundRobinAssignor`, the `ConstrainedAssignmentBuilder` of
+`AbstractStickyAssignor`; `coordinator.group.assignor.UniformHomogeneousAssignmentBuilder`. Where Kafka walks a
+`HashMap` of members, so do we.
 """
 
 from collections import deque

@@ -1,17 +1,15 @@
 """Why a broker carries more than its share: an exact split into three terms, and of the third into three again.
 
 docs/MEASURES.md has the three terms. Over all brokers each sums to zero, unless a topic lost its last leader within the
-window: its load then counts as skew.
+window: its load then counts as skew. The skew of a partition, `x_p - T/P`, splits on by what its records are keyed by,
+with x_p = H_p + L_p + R_p (heavy keys, light keys, records without a key or a name for it):
 
-The skew of a partition, `x_p - T/P`, splits on by what its records are keyed by. With x_p = H_p + L_p + R_p (heavy keys,
-light keys, records without a key or without a name for it) and H, L, R their sums over the topic:
+    x_p - T/P = (H_p - H/P)     heavy keys: a key holds more than 1/P of the topic, no hash can spread it + luck_p
+    hash luck: what chance does to that many keys, at most its bound + the remainder   (R_p - R/P) + (L_p - L/P -
+    luck_p): batching, a partitioner's defect, slow-broker feedback
 
-    x_p - T/P = (H_p - H/P)     heavy keys: a key holds more than 1/P of the topic, no hash can spread it
-              + luck_p          hash luck: what chance does to that many keys, at most its bound
-              + the remainder   (R_p - R/P) + (L_p - L/P - luck_p): batching, a partitioner's defect, slow-broker feedback
-
-Hash luck is `L_p - L/P` cut at `z (L/P) sqrt((P - 1) / N_eff)`, N_eff the effective number of light keys and z the normal
-quantile that one of P partitions exceeds once in a thousand windows: what goes beyond is not luck.
+Hash luck is `L_p - L/P` cut at `z (L/P) sqrt((P - 1) / N_eff)`, N_eff the effective number of light keys and z the
+normal quantile that one of P partitions exceeds once in a thousand windows: what goes beyond is not luck.
 """
 
 import math

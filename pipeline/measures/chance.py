@@ -1,24 +1,19 @@
 """Variation of shares by chance alone, the traffic a verdict needs, and how runs of batches add to chance.
 
 Units with weights w (batches, by their bytes) are placed independently, each on broker b with probability e_b. They
-count as `N_eff = (sum w)^2 / sum w^2`; the share of b has mean e_b and variance `e_b (1 - e_b) / N_eff`, whatever the
-weights.
+count as `N_eff = (sum w)^2 / sum w^2`; the share of b has mean e_b and variance `e_b (1 - e_b) / N_eff`.
 
 The tail is taken as normal: good where b expects some hundreds of units, which `required_units_of_share` guards (290 or
 more at 20 % above share and level 0.001). With fewer, `bound_chance` holds for any number of units and any weights.
 
-Batches that a sticky producer or a burst places together count as one unit. The window is cut into slots; between one
-slot and the next the shares e of B brokers change by chance alone. The sum over brokers of the squared change over `e
-(1/n_s + 1/n_s+1)`, n the effective batches of each slot, is chi-square with B - 1 degrees where batches are
-independent, and larger by the size of a run where they come in runs. Its upper quartile over slots is taken: the median
-is 0 where a slot holds a run or two, and neither sees a broker that is hot for half the window, which makes one large
-difference. Runs longer than a slot show between longer blocks, so these are tried as well.
+Batches that a sticky producer or a burst places together count as one unit. Between one slot of the window and the next
+the shares e of B brokers change by chance alone: the sum over brokers of the squared change over `e (1/n_s + 1/n_s+1)`,
+n the effective batches of each slot, is chi-square with B - 1 degrees for independent batches, and larger by the size
+of a run. Its upper quartile over slots is taken: the median is 0 where a slot holds a run or two, and neither sees a
+broker that is hot for half the window. Runs longer than a slot show between longer blocks, so these are tried as well.
 
-References:
-    docs/MEASURES.md; Benjamini, Hochberg: Controlling the False Discovery Rate, J. R. Statist. Soc. B 57 (1995);
-    Hoeffding: Probability Inequalities for Sums of Bounded Random Variables, J. Am. Statist. Assoc. 58 (1963), theorem
-    2; Wilson, Hilferty: The Distribution of Chi-Square, Proc. Natl. Acad. Sci. USA 17 (1931); von Neumann: Distribution
-    of the Ratio of the Mean Square Successive Difference to the Variance, Ann. Math. Statist. 12 (1941).
+References: docs/MEASURES.md; Benjamini, Hochberg, J. R. Statist. Soc. B 57 (1995); Hoeffding, J. Am. Statist. Assoc. 58
+(1963), theorem 2; Wilson, Hilferty, Proc. Natl. Acad. Sci. USA 17 (1931); von Neumann, Ann. Math. Statist. 12 (1941).
 """
 
 import math

@@ -1,8 +1,6 @@
 """Disks: how long until one is full, and what retention has left behind.
 
-References:
-    Theil, A rank-invariant method of linear and polynomial regression analysis (1950); Sen (1968): the median of the
-    slopes between all pairs, which one retention run or one restored replica does not turn.
+The trend is the median of the slopes between all pairs (Theil 1950, Sen 1968), which one retention run does not turn.
 """
 
 from collections.abc import Sequence

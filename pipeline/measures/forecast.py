@@ -1,10 +1,8 @@
-"""Forecasts of a week from what the same hour brought on earlier days or in earlier weeks, with ranges that a back-test gives.
+"""Forecasts of a week from what the same hour brought earlier, with ranges that a back-test gives.
 
-A seasonal-naive model: the median over earlier seasons, whichever season, day or week, would have erred less so far ahead.
-`make bench ARGS=forecast` compares it with libraries' models on recorded hours (docs/evidence/forecasts.md): none erred less.
-
-References:
-    Hyndman and Athanasopoulos, Forecasting: Principles and Practice, 3rd edition, 5.2 (seasonal naive method) and 5.8.
+Seasonal-naive (Hyndman and Athanasopoulos, Forecasting, 3rd edition, 5.2): the median over earlier seasons, whichever
+season, day or week, would have erred less so far ahead. No library's model erred less on recorded hours
+(docs/evidence/forecasts.md).
 """
 
 from dataclasses import dataclass

@@ -1,22 +1,19 @@
 """Plans that bring brokers below a share ratio: who leads changes first, replicas move only where that is not enough.
 
-A partition's load is taken to follow the partition: what a new leader gets is what the old one had in the window. Every
-plan is made of single changes, each the one that brings the brokers above the target down most per byte copied; changes
-that turn out to be unneeded are taken back, dearest first. The same input gives the same plan: ties go to the lower
-broker id, then topic and partition, and what ends a search is a count of candidates. The plan says so (`is_cut`).
+A partition's load is taken to follow the partition. A plan is made of single changes, each the one that brings the
+brokers above the target down most per byte copied; unneeded ones are taken back, dearest first. The same input gives
+the same plan: ties go to the lower broker id, then topic and partition, and a count of candidates ends a search
+(`is_cut`).
 
-Rules: a partition keeps its number of replicas, each on another broker; its replicas stay on as many racks as they were
-on; leadership goes to in-sync replicas; no replica goes to a broker that takes none; no broker gets more bytes than its
-disks have room for, and all moves together copy no more than they may. No reassignment names a dead broker, one that is
-fenced or not among the brokers: Kafka refuses it. So a partition with one dead replica changes only where a live broker
-takes its place, one with more does not. A pinned partition stays where it is. Kafka keeps a dead broker in its partitions'
-replica lists until somebody reassigns them: `replace_dead` puts its replicas on brokers that live.
+Rules: a partition keeps its number of replicas, each on another broker, and of racks; leadership goes to in-sync
+replicas; no broker gets replicas that it does not take or has no room for, and all moves together copy no more than
+they may. Kafka refuses a plan that names a dead broker, one that is fenced or not among the brokers. So a partition
+with one dead replica changes only where a live broker takes its place, one with more does not. A pinned partition stays
+where it is. Kafka keeps a dead broker in replica lists until somebody reassigns them: `replace_dead` puts its replicas
+on brokers that live.
 
-References:
-    `kafka-reassign-partitions` carries plans out, `kafka-leader-election --election-type preferred` makes the first
-    replica lead. Cruise Control's order of goals is the model for leadership before replicas.
-    Kafka `ReassignPartitionsCommand.verifyBrokerIds` refuses a plan that names a broker that is away,
-    `ReplicationControlManager.validateManualPartitionAssignment` one of a broker that is not registered.
+References: Cruise Control's order of goals is the model for leadership before replicas; Kafka
+`ReassignPartitionsCommand.verifyBrokerIds`, `ReplicationControlManager.validateManualPartitionAssignment`.
 """
 
 from collections import defaultdict

@@ -1,10 +1,7 @@
 """One topic in one window: how uneven its partitions are, what chance gives, how many partitions it should have.
 
-For many partitions, or where a few units weigh as much as all others, the normal tail is too light. There the units are
-really placed: heavy ones each by itself, the others as so many equal ones.
-
-References:
-    Efron, Tibshirani: An Introduction to the Bootstrap, chapter 6 (parametric); docs/MEASURES.md.
+For many partitions, or where a few units weigh as much as all others, the normal tail is too light: there the units are
+really placed (Efron, Tibshirani: An Introduction to the Bootstrap, chapter 6; docs/MEASURES.md).
 """
 
 import hashlib

@@ -1,12 +1,12 @@
 """Bytes between zones, and plans about them: leaders where producers are, replicas in other racks, even rack-aware load.
 
-From where each partition's bytes come, by the zone of their producers: a leader in another zone costs their way there, a
-follower in another zone than its leader costs their way on. Rack-aware producers (KIP-1123) send what has no key to leaders
-in their zone, evenly, and as before where their zone leads no partition of the topic.
+A leader in another zone than a producer costs the bytes' way there, a follower in another zone than its leader their
+way on. Rack-aware producers (KIP-1123) send what has no key to leaders in their zone, evenly, if it leads a partition
+of the topic.
 
-No plan leaves a broker further above its fair share than the target allows, or than the highest was before. Leadership goes
-to in-sync replicas of live brokers; replicas go to live brokers that take some and have room. The same input gives the same
-plan: ties go to the lower broker id, then topic and partition.
+No plan leaves a broker further above its fair share than the target allows, or than the highest was before. Leadership
+goes to in-sync replicas of live brokers; replicas go to live brokers that take some and have room. Ties go to the lower
+broker id, then topic and partition.
 """
 
 from collections import Counter, defaultdict

@@ -1,8 +1,6 @@
 """Rules about brokers, producers and consumer groups: leaders, latency, quotas, disks, balance.
 
-References:
-    `preferred_leader`: ZooKeeper's controller tolerated 10 % (`leader.imbalance.per.broker.percentage`). KRaft ignores that
-    setting and elects for any leader that is not preferred.
+ZooKeeper's controller tolerated 10 % of leaders that are not preferred; KRaft ignores that setting and elects for any.
 """
 
 from collections import defaultdict

@@ -1,5 +1,5 @@
 """Tables in, tables out, no IO: what the jobs derive, in Polars over Arrow.
 
-Polars serves all of it: pandas takes 1.4 CPU-s to import (Polars 0.5) and makes doubles of integers with NULL, and
-Arrow's own functions have no windows.
+Pandas takes 1.4 CPU-s to import (Polars 0.5) and makes doubles of integers with NULL; Arrow's own functions have no
+windows.
 """

@@ -1,10 +1,8 @@
-"""The broker share rule: loads of brokers, window by window, to verdicts.
+"""The broker share rule: loads of brokers, window by window, to verdicts, as docs/MEASURES.md says.
 
-docs/MEASURES.md says when a broker is above its limit in a window, abstains, and fails. That the mean of n windows has to be
-over the limit beyond chance is because each window alone is compared with fair share: a broker a little under its limit is
-above in many. A window in which it is not above is never a `fail`, however bad the ones before: what holds an alarm through a
-short dip is the incident. The last n windows are the last n that are known, in time order: a window that was never ingested is
-passed over, one without enough traffic counts as not above.
+The mean of n windows has to be over the limit beyond chance because each window alone is compared with fair share: a
+broker a little under its limit is above in many. A window in which it is not above is never a `fail`: what holds an
+alarm through a short dip is the incident. Of the last n windows known, one without enough traffic counts as not above.
 """
 
 from collections import defaultdict, deque

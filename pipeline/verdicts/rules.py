@@ -1,12 +1,12 @@
 """Measures of the rules of `pipeline.rules` to verdicts, window by window, and all verdicts of a run in words.
 
-A subject is *above* in a window when its value is at the limit or over it (under it for falling measures) and chance does not
-explain it, Benjamini-Hochberg over the rule's subjects in that window. It is `fail` where it is above and was in k of the last
-n windows and its rule is critical, else `warn`.
+A subject is *above* in a window when its value is at the limit or over it (under it for falling measures) and chance
+does not explain it, Benjamini-Hochberg over the rule's subjects in that window. It is `fail` where it is above and was
+in k of the last n windows and its rule is critical, else `warn`.
 
-Most subjects are always within their limits. A verdict is given where one is above, and after that until it was judged and
-found well in n windows: those in which an incident ends. One that is still open may have begun before the history that is
-read: its subject is judged until it was well in k windows. What every subject measured is in `gold.rule_measures`.
+A verdict is given where a subject is above, and after that until it was judged and found well in n windows: those in
+which an incident ends. One that is still open may have begun before the history that is read: its subject is judged
+until it was well in k windows. What every subject measured is in `gold.rule_measures`.
 """
 
 from collections import defaultdict, deque

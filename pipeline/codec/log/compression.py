@@ -1,8 +1,7 @@
 """Decompresses the record sets of batches, within bounds, into memory that the caller owns.
 
-Nothing is written beyond the buffer given, so a decompression bomb ends at its bound and not when memory does:
-`bound_output_bytes` says how large that buffer may be. The quickest for small batches: zstd through `zstandard`, LZ4
-frames cut here into blocks for `cramjam`, Snappy and gzip through `cramjam`.
+A decompression bomb ends at the bound of `bound_output_bytes` and not when memory does. The quickest for small batches:
+zstd through `zstandard`, LZ4 frames cut here into blocks for `cramjam`, Snappy and gzip through `cramjam`.
 
 References: Kafka `common.compress.*`, `Lz4BlockInputStream`; xerial `SnappyInputStream`; the LZ4 frame format.
 """

@@ -1,8 +1,7 @@
 """Key ids: BLAKE2b-128 of a key's bytes, keyed with the deployment secret, as 32 hex digits.
 
-The same key has the same id in every topic and cluster of a deployment, so that traffic can be compared across them.
-Keys of topics whose keys are stored in clear have ids of their own (another personalisation): a clear key says nothing
-about the same key elsewhere.
+The same key has the same id in every topic and cluster of a deployment; where keys are stored in clear they have ids of
+their own (another personalisation): a clear key says nothing about the same key elsewhere.
 """
 
 import hashlib
