@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipeline.measures.causes import Causes, fair_loads, split_causes, split_excess
+from pipeline.measures.causes import fair_loads, split_causes, split_excess
 from pipeline.measures.chance import (
     CHANCE_LEVEL,
     SlotLoads,
@@ -43,7 +42,12 @@ def measure_broker_columns(
     weights = [float(capacities.get(broker_id, 1.0)) for broker_id in broker_ids]
     place = np.searchsorted(np.array(broker_ids, np.int64), known.leader_id)
     size_bytes = sum_by(place, known.size_bytes, count)
-    fair = _fair_shares(weights, [(stood or {}).get(one, 1.0) for one in broker_ids], size_bytes)
+    stays = np.array([(stood or {}).get(one, 1.0) for one in broker_ids])
+    parts = np.where((stays <= 0) & (size_bytes > 0), 1.0, np.maximum(stays, 0.0))
+    if not parts.any():
+        parts = np.ones(count)
+    fair = np.zeros(count)
+    fair[parts > 0] = expected_shares((np.array(weights) * parts)[parts > 0].tolist())
     nothing = np.full(count, np.nan)
     share = size_bytes / size_bytes.sum() if size_bytes.any() else nothing
     ratio = np.divide(share, fair, out=nothing.copy(), where=fair > 0)
@@ -68,6 +72,15 @@ def _explain_shares(
     inflation = None if placed is None else estimate_inflation(placed)
     units = effective_units(total_bytes, float(known.batch_bytes_squared.sum()) * (inflation or 1.0))
     causes = split_causes(known, place, fair)
+    without_luck = ratio
+    if causes is not None:  # less what light keys give a broker, where that is within chance
+        is_luck = (causes.light_keys > 0) & (causes.luck_p_value > CHANCE_LEVEL / max(1, count))
+        light = np.divide(causes.light_keys, fair, out=np.zeros(count), where=fair > 0)
+        without_luck = np.where(is_luck, ratio - light, ratio)
+    # by topic and broker, bytes less the broker's fair part of all of them: the largest is its `excess_topic`
+    topics = len(known.topics)
+    carried = np.bincount(known.topic * count + place, known.size_bytes, topics * count).reshape(topics, count)
+    most = (carried - carried.sum(axis=1, keepdims=True) * fair).argmax(axis=0) if topics else place[:0]
     peak = nothing = np.full(count, np.nan)
     if placed is not None and total_bytes:  # of brokers that stood
         peak = np.where(fair > 0, peak_share_ratios(placed, np.where(fair > 0, fair, 1.0)), np.nan)
@@ -79,7 +92,7 @@ def _explain_shares(
         ],
         "effective_unit_count": [units] * count,
         **{f"{name}_term": nothing if causes is None else getattr(causes, name) for name in _TERMS},
-        "ratio_without_luck": _without_luck(ratio, fair, causes),
+        "ratio_without_luck": without_luck,
         "unit_inflation": [inflation] * count,
         "peak_ratio": peak,
         **_excess_topics(known, place, fair, ratio),

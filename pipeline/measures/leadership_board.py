@@ -152,17 +152,13 @@ def list_replica_moves(board: Board, chosen: Places, *, most: int | None = None)
         partition = board.partitions[number]
         pattern = tuple(racks.get(replica, _DEAD) for replica in partition.replicas)
         if pattern not in able:
-            able[pattern] = _list_able(board, partition, racks)
+            gone = {rack: choose_gone(partition, partition.leader_id, rack, racks) for rack in {*racks.values()}}
+            takers = [one for one in board.brokers if one.takes_replicas and gone[one.rack] is not None]
+            able[pattern] = np.array([board.place[one.broker_id] for one in takers], np.int64)
         receivers = able[pattern][~board.holds[number, able[pattern]]].tolist()
         if receivers:
             rows.append((number, receivers))
     return list_pairs(rows)
-
-
-def _list_able(board: Board, partition: PlacedPartition, racks: Mapping[int, str | None]) -> Places:
-    fits = {rack: choose_gone(partition, partition.leader_id, rack, racks) is not None for rack in {*racks.values()}}
-    places = [board.place[one.broker_id] for one in board.brokers if one.takes_replicas and fits[one.rack]]
-    return np.array(places, np.int64)
 
 
 def choose_gone(

@@ -55,7 +55,9 @@ class Changes:
         board, number, receiver, price = self._board, self._number, self._receiver, self._price
         gains = self._within_budget(self._gains)
         pairs: list[tuple[float, int, int]] = []
-        for one in _list_largest(gains, PAIRS_TRIED):
+        least = -np.partition(-gains, PAIRS_TRIED - 1)[PAIRS_TRIED - 1] if len(gains) > PAIRS_TRIED else -np.inf
+        largest = np.flatnonzero(gains >= least)
+        for one in largest[np.argsort(-gains[largest], kind="stable")[:PAIRS_TRIED]].tolist():
             if gains[one] == -np.inf:
                 break
             giver, taker = int(board.leader[number[one]]), int(receiver[one])
@@ -113,12 +115,6 @@ class Changes:
         """Values of changes, minus infinity where they copy more than may still be copied."""
         budget = self._board.budget
         return values if budget == np.inf else np.where(self._copied > budget, -np.inf, values)
-
-
-def _list_largest(values: Floats, most: int) -> list[int]:
-    least = -np.partition(-values, most - 1)[most - 1] if len(values) > most else -np.inf
-    places = np.flatnonzero(values >= least)
-    return [int(place) for place in places[np.argsort(-values[places], kind="stable")[:most]]]
 
 
 def try_all(board: Board, number: Places, receiver: Places, price: Floats) -> bool:

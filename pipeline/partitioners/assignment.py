@@ -5,7 +5,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.partitioners.hash_kernels import find_keys, hash_keys, view_offsets
-from pipeline.partitioners.hashes import HashName, place_hashes, take_modulo
+from pipeline.partitioners.hashes import HashName, place_hashes
 from pipeline.partitioners.strategy import KeyForm, KeyRule, Strategy, check_partition_count, choose_partition
 
 NO_PARTITION = -1  # not a function of the key
@@ -54,7 +54,7 @@ def _apply_rule(
         partitions[rows] = 0
     elif strategy.hash is not None and rows.any():
         value = int(hash_keys(_prepare_keys(strategy.form, pa.array([b""])), strategy.hash).values[0])
-        partitions[rows] = take_modulo(strategy.mask.apply(value), partition_count)
+        partitions[rows] = strategy.mask.apply(value) % partition_count
 
 
 def _prepare_keys(form: KeyForm, keys: pa.Array) -> pa.Array:

@@ -92,10 +92,6 @@ class Mask(Enum):
         return magnitude if self is Mask.MAGNITUDE else magnitude & 0x7FFFFFFF
 
 
-def take_modulo(value: Hash, partition_count: int) -> Hash:
-    """The partition of a masked hash."""
-    return value % partition_count
-
-
 def place_hashes(hashes: NDArray[np.uint32], mask: Mask, partition_count: int) -> NDArray[np.int32]:
-    return take_modulo(mask.apply(hashes.astype(np.int64)), partition_count).astype(np.int32)
+    placed: NDArray[np.int32] = (mask.apply(hashes.astype(np.int64)) % partition_count).astype(np.int32)
+    return placed

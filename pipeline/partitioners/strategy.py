@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from pipeline.errors import ConfigError, InputError
-from pipeline.partitioners.hashes import HashName, Mask, take_modulo
+from pipeline.partitioners.hashes import HashName, Mask
 
 _CONFLUENT = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})-c(?:cs|e)")  # a client may tell as many digits as it likes
 
@@ -165,7 +165,7 @@ def choose_partition(strategy: Strategy, key: bytes | None, partition_count: int
     from pipeline.partitioners.hash_kernels import hash_keys  # noqa: PLC0415
 
     hashed = hash_keys(pa.array([strategy.form.prepare(key or b"")], pa.binary()), strategy.hash)
-    return take_modulo(strategy.mask.apply(int(hashed.values[0])), partition_count)
+    return strategy.mask.apply(int(hashed.values[0])) % partition_count
 
 
 def _ask_function(name: str, function: Callable[[bytes, int], int], key: bytes, partition_count: int) -> int:

@@ -23,14 +23,6 @@ def sum_in_order(values: pl.Expr) -> pl.Expr:
     return values.drop_nulls().cum_sum().last()
 
 
-def median_of(ordered: pl.Expr) -> pl.Expr:
-    """Middle of a list's ascending values, NULLs left out: Polars' own median is off in the last bit."""
-    known = ordered.list.drop_nulls().list.sort()
-    count = known.list.len()
-    middle = known.list.get((count - 1) // 2, null_on_oob=True) + known.list.get(count // 2, null_on_oob=True)
-    return pl.when(count > 0).then(middle / 2)
-
-
 def divide(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
     """Quotient as a double; NULL where the divisor is 0."""
     return pl.when(whole != 0).then(part / whole)

@@ -150,16 +150,14 @@ class BrokerSamples:
         )
 
     def _finished(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Adds each instance's broker id: a label says it, or the broker's own app-info, or the instance is the number."""
         start = instant(pl.col("window_start_ms")).alias("window_start")
-        return rows.join(self._broker_ids(), on=_INSTANCE, how="left").with_columns(start).drop("window_start_ms")
-
-    def _broker_ids(self) -> pl.DataFrame:
-        """Broker id of each instance: a label says it, or the broker's own app-info, or the instance is the number."""
         own = pl.when(pl.col("name").str.starts_with("kafka_server_app_info_")).then(pl.col("id"))
         labelled = pl.coalesce("broker_id", own).cast(pl.Int64, strict=False).max()
         numbers = pl.col("instance").filter(pl.col("instance").str.contains(r"^\d+$")).first()
         named = numbers.cast(pl.Int64, strict=False)
-        return self._samples.group_by(_INSTANCE).agg(pl.coalesce(labelled, named).alias("broker_id"))
+        ids = self._samples.group_by(_INSTANCE).agg(pl.coalesce(labelled, named).alias("broker_id"))
+        return rows.join(ids, on=_INSTANCE, how="left").with_columns(start).drop("window_start_ms")
 
 
 def _value(*names: str) -> pl.Expr:

@@ -168,17 +168,6 @@ def can_send(sim: Simulation, producer: ProducerState, connection: NodeConnectio
 
 
 @njit
-def is_ready(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> bool:
-    """Whether a broker can be sent to (`ready`), as KIP-794 counts it."""
-    can_drain = can_send(sim, producer, connection, now_ns)
-    # `updateNodeLatencyStats`, by which KIP-794 leaves brokers out
-    if can_drain or connection.ready_ms < 0:
-        connection.drain_ms = now_ns // MS
-    connection.ready_ms = now_ns // MS
-    return can_drain
-
-
-@njit
 def take_request(sim: Simulation, producer: ProducerState, now_ns: int) -> int:
     run = sim.run
     number = run.free_request

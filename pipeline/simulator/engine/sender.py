@@ -26,9 +26,9 @@ from pipeline.simulator.engine.client_state import (
 )
 from pipeline.simulator.engine.completion import complete_requests, find_first_expiry_ns, give_up_expired_batches
 from pipeline.simulator.engine.connections import (
+    can_send,
     find_timeout_ns,
     free_request,
-    is_ready,
     poll,
     send_request,
     take_request,
@@ -183,7 +183,11 @@ def run_once(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
     broker = find_next(sim, producer.ready_brokers, -1)
     while broker >= 0:
         connection = sim.connections[producer.first_connection + broker]
-        if is_ready(sim, producer, connection, now_ns):
+        can_drain = can_send(sim, producer, connection, now_ns)
+        if can_drain or connection.ready_ms < 0:  # `updateNodeLatencyStats`, by which KIP-794 leaves brokers out
+            connection.drain_ms = now_ns // MS
+        connection.ready_ms = now_ns // MS
+        if can_drain:
             sendable_count += 1
             request_count += _send_producer_data(sim, producer, connection, now_ns)
         broker = find_next(sim, producer.ready_brokers, broker)

@@ -4,7 +4,6 @@ Tests hold it against a plain Python model (`tests/oracles/simulator`): same eve
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import IntEnum
 from typing import Any
 
@@ -140,9 +139,24 @@ def simulate(
             feed_threads(sim, scenario, fed_record_count)
         while len(answered) < len(marks_ns) and sim.run["now_ns"] >= marks_ns[len(answered)]:
             answered.append(_read_answered(sim))
-    result = _read_result(sim, scenario, seed)
     answered += [_read_answered(sim)] * (len(marks_ns) - len(answered))
-    return replace(result, answered_marks=tuple(answered))
+    batch_trace, record_trace = _read_traces(sim) if traces else (None, None)
+    return SimulationResult(
+        scenario=scenario.name,
+        seed=seed,
+        leaders=scenario.leaders,
+        producer_count=len(scenario.producers),
+        end_ns=int(sim.run["now_ns"]),
+        queues=_read_counters(sim.queues[1:], QueueCounter),
+        connections=_read_counters(sim.connections[1:], ConnectionCounter),
+        producers=_read_counters(sim.producers, ProducerCounter),
+        latencies=_read_histograms(sim.latencies[1:]),
+        queue_times=_read_histograms(sim.queue_times[1:]),
+        request_latencies=_read_histograms(sim.request_latencies[1:]),
+        batch_trace=batch_trace,
+        record_trace=record_trace,
+        answered_marks=tuple(answered),
+    )
 
 
 def make_room(sim: Arrays) -> Arrays:
@@ -183,25 +197,6 @@ def feed_threads(sim: Arrays, scenario: Scenario, record_count: int) -> None:
                 thread["first_recorded"] = start - first
                 thread["fed_count"] = ALL_FED if end == len(traffic.arrivals.due_ns) else end
                 start += min(record_count, len(traffic.arrivals.due_ns))
-
-
-def _read_result(sim: Arrays, scenario: Scenario, seed: int) -> SimulationResult:
-    batch_trace, record_trace = _read_traces(sim) if sim.run["is_traced"] else (None, None)
-    return SimulationResult(
-        scenario=scenario.name,
-        seed=seed,
-        leaders=scenario.leaders,
-        producer_count=len(scenario.producers),
-        end_ns=int(sim.run["now_ns"]),
-        queues=_read_counters(sim.queues[1:], QueueCounter),
-        connections=_read_counters(sim.connections[1:], ConnectionCounter),
-        producers=_read_counters(sim.producers, ProducerCounter),
-        latencies=_read_histograms(sim.latencies[1:]),
-        queue_times=_read_histograms(sim.queue_times[1:]),
-        request_latencies=_read_histograms(sim.request_latencies[1:]),
-        batch_trace=batch_trace,
-        record_trace=record_trace,
-    )
 
 
 def _read_counters(rows: Arrays, counters: type[IntEnum]) -> NDArray[np.int64]:

@@ -11,16 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.compilation import Items, type_of
-from pipeline.simulator.engine.client_state import (
-    ClientRequest,
-    PartitionQueue,
-    ProducerBatch,
-    ProducerState,
-    QuantileTable,
-    RandomStream,
-    RecordBlock,
-    TopicInfo,
-)
+from pipeline.simulator.engine import client_state
+from pipeline.simulator.engine.client_state import RandomStream
 from pipeline.simulator.engine.result import BUCKET_COUNT
 
 NONE = 0
@@ -228,20 +220,20 @@ class Simulation(NamedTuple):
 
     run: RunState
     clocks: Items[int]  # a tree, see `primitives`
-    producers: Items[ProducerState]
-    topics: Items[TopicInfo]
-    queues: Items[PartitionQueue]
+    producers: Items[client_state.ProducerState]
+    topics: Items[client_state.TopicInfo]
+    queues: Items[client_state.PartitionQueue]
     connections: Items[NodeConnection]
     brokers: Items[BrokerState]
     threads: Items[ThreadState]
-    batches: Items[ProducerBatch]
-    blocks: Items[RecordBlock]
-    requests: Items[ClientRequest]
+    batches: Items[client_state.ProducerBatch]
+    blocks: Items[client_state.RecordBlock]
+    requests: Items[client_state.ClientRequest]
     bitsets: NDArray[np.int64]  # a set in a row
     partitions: Items[int]
     queue_sizes: Items[int]  # room to weigh a topic's queues
     partition_ids: Items[int]
-    distributions: Items[QuantileTable]
+    distributions: Items[client_state.QuantileTable]
     idle_levels: Items[IdleLevel]
     delays: Items[DelayStep]
     error_spans: Items[ErrorSpan]
