@@ -43,7 +43,7 @@ class SessionTraffic:
     producer_epoch: int  # -1 where pooled, and for transactional producers, whose epochs are one session
     start_ms: int  # UTC milliseconds that `elapsed_ms` counts from: the begin of the first minute
     elapsed_ms: NDArray[np.int32]  # int32, not falling: when the record was created, after `start_ms`
-    body_bytes: NDArray[np.int32]  # int32, as `simulator.record_size.measure_body_bytes` has it
+    body_bytes: NDArray[np.int32]  # int32, as `simulator.engine.batches.measure_body_bytes` has it
     partition: NDArray[np.int32]  # int32, where it was written
     # int32, index into `keys`, or `NO_KEY`; where no ids of keys are stored -2 for a key, -3 for one of no bytes
     key_index: NDArray[np.int32]

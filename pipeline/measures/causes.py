@@ -38,10 +38,7 @@ class Causes:
 
 
 def split_causes(loads: WindowLoads, broker: Places, expected_share: Floats) -> Causes | None:
-    """The terms for every broker; None without traffic or where no partition is led at the window's end.
-
-    `broker`: the place of each load's leader, which is known; `expected_share` sums to 1, shape (brokers,).
-    """
+    """The terms for every broker, the places of whom loads have; None where nothing is carried, or led at the end."""
     brokers, total = len(expected_share), float(loads.size_bytes.sum())
     led_count = int(loads.is_leader.sum())
     if total <= 0 or not led_count:

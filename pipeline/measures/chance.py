@@ -45,10 +45,7 @@ def chance_cv(partition_count: int, unit_count: float) -> float:
 
 
 def required_units_of_share(expected_share: float, excess: float, level: float, group_count: int) -> float:
-    """Effective units needed to distinguish `excess` above its share from chance, for one broker among `group_count`.
-
-    `level`: chance of a false alarm over all of them together.
-    """
+    """Effective units that distinguish `excess` of one broker among some from chance, at a `level` over all of them."""
     quantile = _NORMAL.inv_cdf(1 - level / group_count)
     return (quantile / excess) ** 2 / expected_share
 

@@ -21,10 +21,7 @@ Hours = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DayAhead:
-    """Forecast of one of the next days, and how such forecasts did in the history. Arrays end in (series,).
-
-    NaN with too little history: the first day takes two days, others two weeks.
-    """
+    """Forecast of a day (NaN with too little history), and how such forecasts did; arrays end in (series,)."""
 
     day: int  # 1 for the first day
     value: Hours  # by step of the day

@@ -16,11 +16,7 @@ _KNOWN = 32  # known gains that are looked through cost about as much as one tha
 
 
 class Changes:
-    """Changes to choose from, and what each gains: a change touches two brokers, and all other gains stay as they are.
-
-    `number` and `receiver`: places of partitions, ascending, and of brokers that may lead them; `once`: each is moved
-    once.
-    """
+    """Changes to choose from, and what each gains: it touches two brokers, and all other gains stay as they are."""
 
     def __init__(
         self, board: Board, number: Places, receiver: Places, price: Floats, least_gain: float, *, once: bool = False

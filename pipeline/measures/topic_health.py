@@ -156,10 +156,7 @@ def derive_window_seed(cluster: str, window_start_ms: int, subject: str) -> int:
 def place_units(
     partition_count: int, unit_count: float, *, seed: int, heavy_ratios: Sequence[float] = ()
 ) -> NDArray[np.float64]:
-    """Peak-to-mean of placements in which chance alone decides, one per round, ascending.
-
-    `unit_count`: effective number of all units, those that are `heavy_ratios` of the whole included.
-    """
+    """Peak-to-mean of placements by chance alone, one per round, ascending; heavy units are among `unit_count`."""
     rng = np.random.Generator(np.random.Philox(seed))
     heavy = np.asarray(heavy_ratios, dtype=np.float64)
     rest = max(0.0, 1.0 - float(heavy.sum()))

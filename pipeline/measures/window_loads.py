@@ -15,11 +15,7 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WindowLoads:
-    """Traffic of each leader of a partition in a window, ascending by topic, id, partition and leader; shape (loads,).
-
-    A partition has a load for each leader, `is_leader` for one at most; one without traffic has zeros, and counts as
-    led.
-    """
+    """Traffic of each leader of a partition in a window, in order, zeros without; arrays of shape (loads,)."""
 
     topics: tuple[Topic, ...]  # Topics and ids ("" where unknown), ascending. A recreated topic is another topic.
     topic: NDArray[np.int64]  # place in `topics`

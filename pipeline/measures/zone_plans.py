@@ -110,10 +110,7 @@ def diff_placements(before: Partitions, after: Partitions) -> tuple[PartitionMov
 def lead_near_producers(
     partitions: Partitions, brokers: Brokers, loads: ZoneLoads, *, target_ratio: float
 ) -> Partitions:
-    """Gives each partition an in-sync leader in the zone that most of its bytes come from, the largest savings first.
-
-    A change for which its receiver has no room waits until others have made some.
-    """
+    """Gives each partition an in-sync leader in its producers' zone, the largest savings first, where there is room."""
     racks, parts = _racks_of(brokers), fair_parts(brokers)
     ratios = rate_brokers(partitions, brokers)
     most = max(target_ratio, *ratios.values())

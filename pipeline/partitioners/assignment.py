@@ -13,11 +13,7 @@ REFUSED_KEY = -2  # the client refuses such a key
 
 
 def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) -> NDArray[np.int32]:
-    """The partitions a client chooses for a column of keys: by row the partition, `NO_PARTITION` or `REFUSED_KEY`.
-
-    `ConfigError` without a partition; `InputError` for a column of another type, or a wrong answer of a user's
-    function.
-    """
+    """By row the partition, `NO_PARTITION` or `REFUSED_KEY`; `InputError` as `hash_keys` and `choose_partition`."""
     check_partition_count(partition_count)
     lengths = np.diff(view_offsets(keys))
     if strategy.function is not None:

@@ -154,11 +154,7 @@ def _java_string_hash_of(data: Array, start: int, end: int) -> int:
 
 @kernel(types.void(types.int64, READ_ONLY_BYTES, _OFFSETS, _MASK, _HASHES))
 def hash_column(kind: int, data: Array, offsets: Array, is_hashed: Array, hashes: Array) -> None:
-    """Hashes every key of a column by the hash of that number, to 0 where there is none.
-
-    `offsets`, one more than keys, say where each begins in `data`; what `JAVA_STRING` cannot take for text leaves
-    `is_hashed`.
-    """
+    """Hashes every key of a column, to 0 where there is none; what `JAVA_STRING` cannot read leaves `is_hashed`."""
     for row in range(len(hashes)):
         hashes[row] = 0
         if not is_hashed[row]:

@@ -67,10 +67,7 @@ def is_custom(name: str) -> bool:
 
 
 def load_custom(name: str) -> Strategy:
-    """Imports a user's function, `module:name`, and makes a strategy of it; its `source` ends in its version.
-
-    `ConfigError`: there is no such function, or it wants more than a key and a partition count.
-    """
+    """Imports a user's function of key and partition count, `module:name` (else `ConfigError`), as a strategy."""
     module_name, _, function_name = name.partition(":")
     try:
         module = importlib.import_module(module_name)

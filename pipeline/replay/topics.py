@@ -18,7 +18,7 @@ from pipeline.replay.recorded import ProducerSession, RecordedTopic, Recording, 
 from pipeline.replay.simulated.plan import GroupVariant, SessionGroup, SimulationPlan
 from pipeline.replay.simulated.runs import GroupRun, TopicRun, add_runs
 from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR, ModelError, SimulatedTopic
-from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
+from pipeline.simulator.engine.batches import BATCH_HEADER_BYTES
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,10 +87,7 @@ def measure_broker(rule: str, start_ms: int, broker_id: int, value: float, detai
 
 
 def measure_column(table: Table, column: str, words: str, *, unknown: Sequence[str] = ()) -> Measure:
-    """Measures a column of a table of topics or brokers, row by row; NULL and single clients are left out.
-
-    `words`: a format string over the row. Where one of the columns `unknown` is not 0, a 0 is no measure.
-    """
+    """Measures a column row by row, in `words` over the row; NULL, single clients and 0 with `unknown` are left out."""
     wanted = [column, *unknown, *(name for _, name, _, _ in Formatter().parse(words) if name)]
     for name in wanted:
         table.column(name)

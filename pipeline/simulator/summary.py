@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pipeline.environment import count_cores
-from pipeline.simulator.engine.record_size import FIXED_BODY_BYTES, measure_varint_bytes
+from pipeline.simulator.engine.batches import FIXED_BODY_BYTES, measure_varint_bytes
 from pipeline.simulator.engine.result import (
     ConnectionCounter,
     LatencyHistogram,

@@ -42,10 +42,7 @@ def list_key_hashes(keys: DataFrame) -> DataFrame:
 
 
 def answer_keys(keys: DataFrame, questions: Questions) -> DataFrame:
-    """Answers of user-defined strategies, once per key and date, the smallest as `chosen_partition`, and the `greatest`.
-
-    Where the two differ, two processes got different answers: the key has none, see `describe_contradictions`.
-    """
+    """Answers of user-defined strategies by key and date, the smallest as `chosen_partition`, and the `greatest`."""
     answered = keys.where(F.col("answers").isNotNull()).select(
         _date().alias("window_date"), "key_id", F.posexplode("answers").alias("question", "answer")
     )

@@ -137,10 +137,7 @@ def _list_spans(life: pl.DataFrame, instants: tuple[NDArray[np.int64], Floats]) 
 
 
 def take_apart(at_ms: Floats, counts: Floats, averages: Floats, longest: Floats) -> Floats:
-    """Mean between each two of the scrapes' instants, which rise; NaN where nothing was counted.
-
-    `counts`: events until then; `averages`: Kafka's; `longest`: event of its samples, or NaN.
-    """
+    """Mean between each two of the scrapes' instants, from events until then and Kafka's averages; NaN without any."""
     result = np.full(len(at_ms) - 1, np.nan)
     first = int(np.argmax(np.isfinite(averages)))
     if not first:  # none, or an older connection: what its samples hold of the time before is not known

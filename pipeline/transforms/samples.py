@@ -22,10 +22,7 @@ _LABELS = dict.fromkeys((*producer_nodes.LABELS, *broker_metrics.LABELS))
 
 
 def summarise_samples(samples: pa.Table, settings: SampleSettings) -> dict[str, pa.Table]:
-    """All that is derived from all samples of some instances, rows of `SAMPLE_SCHEMA`, by table, without cluster.
-
-    `silver.producer_nodes` is to be finished by `finish_nodes`. Problems are rows of `SAMPLE_SCHEMA`.
-    """
+    """All that is derived from the samples of some instances, rows of `SAMPLE_SCHEMA`, by table, without cluster."""
     given = samples.filter(pc.equal(samples["row_kind"], "sample"))
     sums = with_labels(keep_one(given))
     at = pl.col("observed_at_ms")

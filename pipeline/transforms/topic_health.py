@@ -145,11 +145,7 @@ _MOST_LAG = 1 << 62  # a member may commit any offset, and a table holds 64 bits
 
 
 def measure_groups(described: _Rows, sizes: _Rows, start: datetime) -> pa.Table:
-    """Rows of `gold.group_balance` of the window that begins at `start`, without cluster.
-
-    `described`: window, moment, group, topic, partition, lag and member of `bronze.consumer_groups`, of this window and the one
-    before; the last description of each counts. `sizes`: topic, partition, bytes.
-    """
+    """Rows of `gold.group_balance` of a window, from rows of `bronze.consumer_groups` of it and the one before."""
     rows = list(_iter_rows(described, sizes, start))
     columns = [column for column in GROUP_BALANCE.columns if column.name not in {"cluster", "run_id"}]
     return pa.table({each.name: pa.array([row[each.name] for row in rows], ARROW_TYPES[each.type]) for each in columns})

@@ -198,10 +198,7 @@ def _find_shared(summaries: DataFrame) -> DataFrame:
 
 
 def find_covered_less(summaries: DataFrame, traffic: DataFrame, windows: Collection[TimeWindow]) -> DataFrame:
-    """Starts of the windows of which a partition was read less than is stored: offsets, or records among them.
-
-    Compaction takes records away; of a sampled window as many count as were read.
-    """
+    """Starts of the windows of which a partition was read less than is stored: offsets, or records among them."""
     starts_ms = [window.start_ms for window in windows]
     records = F.col("record_count")
     read_of = F.bround(records * F.col("sampling_rate")).cast("bigint")

@@ -118,10 +118,7 @@ def _verdict(
 
 
 def describe_verdicts(verdicts: Sequence[Verdict], *, cluster: str, gate: Gate, window_ms: int) -> str:
-    """Describes which broker failed when, which windows could not be judged, or that no broker fails.
-
-    Then brokers above in too few windows for an incident, a line for what is in many windows, and the newest events.
-    """
+    """Describes which broker failed when, which windows could not be judged, or that no broker fails; then events."""
     happened = list_events(verdict for verdict in verdicts if verdict.verdict != "fail")
     events = [f"  {format_instant(start_ms)} {text}" for start_ms, text in happened[-_MOST_EVENTS:]]
     of_sources = [verdict for verdict in verdicts if verdict.rule == SOURCE_ARRIVAL]

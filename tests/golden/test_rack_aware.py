@@ -12,10 +12,10 @@ from numba import types
 from pipeline.compilation import kernel
 from pipeline.simulator.clients.client import MS, Settings
 from pipeline.simulator.distributions import Distribution
+from pipeline.simulator.engine.batches import measure_body_bytes
 from pipeline.simulator.engine.built_in_partitioner import next_partition
 from pipeline.simulator.engine.initial_state import lay_out
 from pipeline.simulator.engine.primitives import add_member
-from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.simulator.engine.state import SIMULATION
 from pipeline.simulator.scenario.scenario import Gaps, Producer, Scenario, SimulatedBroker, Topic, Traffic
 from tests.lab.rack_aware.states import NOT_MADE, draw_states

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from pipeline.simulator.clients.client import MS, SECOND, ClientFamily, Compression, Settings, ThreadCosts
 from pipeline.simulator.distributions import ALIKE, Distribution, Steps
+from pipeline.simulator.engine.batches import measure_body_bytes
 from pipeline.simulator.engine.partitioners import Placement
-from pipeline.simulator.engine.record_size import measure_body_bytes
 from pipeline.simulator.scenario.scenario import (
     ErrorWindow,
     Gaps,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.simulator.engine.record_size import (
+from pipeline.simulator.engine.batches import (
     BATCH_HEADER_BYTES,
     FIRST_RATIO,
     estimate_batch_bytes,

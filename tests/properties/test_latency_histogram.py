@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.compilation import make_items
-from pipeline.simulator.engine.counters import count_latency
+from pipeline.simulator.engine.primitives import count_latency
 from pipeline.simulator.engine.result import BUCKET_COUNT, MAX_BITS, LatencyHistogram, merge_histograms, middle_of
 from pipeline.simulator.engine.state import NEVER, LatencyBuckets
 from tests.oracles.simulator.latencies import bucket_of, tally_latencies

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from pipeline.calibration.session_traffic import NO_KEY, iter_sessions
 from pipeline.codec.records.key_ids import KeySecret, make_key_ids, number_of_id
-from pipeline.simulator.engine.record_size import measure_body_bytes
+from pipeline.simulator.engine.batches import measure_body_bytes
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables.silver import ARRIVALS

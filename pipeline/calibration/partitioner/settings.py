@@ -20,7 +20,7 @@ from pipeline.calibration.partitioner.switch_rules import USUAL_BATCH_BYTES, USU
 from pipeline.calibration.session_traffic import LEAST_SAMPLE, SessionBatches, SessionTraffic
 from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
-from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, ESTIMATION_FACTOR, FIRST_RATIO, update_ratio
+from pipeline.simulator.engine.batches import BATCH_HEADER_BYTES, ESTIMATION_FACTOR, FIRST_RATIO, update_ratio
 
 DEFAULT_BATCH_BYTES = 16_384
 _SPAN_QUANTILE, _STUCK_SPAN_QUANTILE = 0.95, 0.75

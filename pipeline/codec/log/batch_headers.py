@@ -75,6 +75,17 @@ class Field:
         return column
 
 
+class Flag:
+    """A bit of the attributes, of magic 2 only."""
+
+    def __init__(self, bit: int) -> None:
+        self._bit = bit
+
+    def __get__(self, scan: Any, _: type) -> NDArray[np.bool_]:  # noqa: ANN401 - a scan of headers
+        flag: NDArray[np.bool_] = ((scan.rows["attributes"] >> self._bit) & 1 != 0) & (scan.rows["magic"] >= MAX_MAGIC)
+        return flag
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderScan:
     """Every batch header of a file, or of the part of it that was asked for."""
@@ -92,6 +103,9 @@ class HeaderScan:
     record_count = Field()
     max_timestamp_ms = Field()
     crc_ok = Field()
+    is_transactional = Flag(4)
+    is_control = Flag(5)  # markers, whose offsets hold no data records
+    has_delete_horizon = Flag(6)  # `base_timestamp_ms` holds it
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -103,22 +117,8 @@ class HeaderScan:
     @property
     def timestamp_type(self) -> NDArray[np.int8]:
         """0 create time, 1 log append time (magic 0 has no timestamps and says 0)."""
-        return self._flag(3, 1).astype(np.int8)
-
-    @property
-    def is_transactional(self) -> NDArray[np.bool_]:
-        """Bit 4, magic 2 only."""
-        return self._flag(4, 2)
-
-    @property
-    def is_control(self) -> NDArray[np.bool_]:
-        """Bit 5, magic 2 only: markers, whose offsets hold no data records."""
-        return self._flag(5, 2)
-
-    @property
-    def has_delete_horizon(self) -> NDArray[np.bool_]:
-        """Bit 6, magic 2 only: `base_timestamp_ms` holds the delete horizon."""
-        return self._flag(6, 2)
+        is_append: NDArray[np.bool_] = (self.rows["attributes"] & 8 != 0) & (self.rows["magic"] >= 1)
+        return is_append.astype(np.int8)
 
     @property
     def min_timestamp_ms(self) -> NDArray[np.int64]:
@@ -132,10 +132,6 @@ class HeaderScan:
     def usable(self) -> NDArray[np.bool_]:
         usable: NDArray[np.bool_] = self.rows["flaw"] == Flaw.NONE
         return usable
-
-    def _flag(self, bit: int, min_magic: int) -> NDArray[np.bool_]:
-        flag: NDArray[np.bool_] = ((self.rows["attributes"] >> bit) & 1 != 0) & (self.rows["magic"] >= min_magic)
-        return flag
 
 
 def sum_headers(scan: HeaderScan) -> HeaderSums:

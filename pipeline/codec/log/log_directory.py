@@ -47,10 +47,7 @@ def check_topic_name(topic: str) -> str | None:
 
 @parser
 def parse_directory_name(name: str) -> DirectoryName:
-    """Topic, partition (behind the *last* dash) and kind from a partition directory's name; `InputError` for others.
-
-    `<name>.<32 hex>-delete|-stray|-future` is a moving directory of `<name>`.
-    """
+    """Topic, partition (behind the *last* dash) and kind from a partition directory's name; `InputError` for others."""
     kind, stem = DirectoryKind.LIVE, name
     if moving := _MOVING.fullmatch(name):
         kind, stem = DirectoryKind(moving["kind"]), moving["name"]

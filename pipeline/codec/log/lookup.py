@@ -87,10 +87,7 @@ def find_offset(path: Path | str, offset: int, index: OffsetIndex) -> OffsetLook
 def find_timestamp(
     path: Path | str, timestamp_ms: int, times: TimeIndex, index: OffsetIndex, start_offset: int = 0
 ) -> TimestampLookup:
-    """Finds the first record, in file order, whose timestamp is at or after an instant; the indexes may be empty.
-
-    Records below `start_offset` (the log start offset) do not count. `InputError` where one cannot be read.
-    """
+    """Finds the first record from `start_offset`, in file order, at or after an instant; or `InputError`."""
     time_index = search_index(times.timestamp_ms, timestamp_ms, entry_bytes=times.entry_bytes)
     known_offset = start_offset if time_index.slot is None else int(times.offset[time_index.slot])
     offset_index = search_index(index.offset, max(known_offset, start_offset), entry_bytes=index.entry_bytes)

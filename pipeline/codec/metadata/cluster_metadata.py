@@ -209,10 +209,7 @@ _MESSAGES: dict[int, tuple[_Field, ...]] = {key: _list_fields(declared) for key,
 
 @parser
 def parse_metadata_record(value: bytes) -> MetadataRecord:
-    """Decodes one record value of the metadata log; without fields for types that are not decoded.
-
-    `InputError`, with a position in the value, for another frame version, a newer type or message, and wrong bytes.
-    """
+    """Decodes a record value, without fields for types that are not decoded; `InputError` has a position in it."""
     reader = FieldReader(value)
     frame = reader.read_unsigned_varint()
     if frame != 1:

@@ -43,7 +43,7 @@ class PackedArrivals:
 
     groups: NDArray[np.void]  # `GROUP_ROW`s
     at_ms: NDArray[np.uint16]  # milliseconds within the minute
-    body_bytes: NDArray[np.int32]  # see `simulator.record_size.measure_body_bytes`
+    body_bytes: NDArray[np.int32]  # see `simulator.engine.batches.measure_body_bytes`
     # the first 64 bits of a key's id, `NULL_KEY`, or without a secret one of the three numbers; None where all are null
     key_number: NDArray[np.int64] | None
 

@@ -131,7 +131,7 @@ class SessionArrivals:
     """Arrivals of one session: an element per record, in order of time; topics by number in the group."""
 
     due_ns: NDArray[np.int64]  # after the group's `base_ms`
-    body_bytes: NDArray[np.int32]  # as `simulator.record_size` measures them
+    body_bytes: NDArray[np.int32]  # as `simulator.engine.batches` measures them
     topic: NDArray[Any]
     # for each record, its index among the records of all `parts`, one after another; None for the same order
     order: NDArray[np.int64] | None

@@ -19,7 +19,7 @@ from pipeline.replay.simulated.plan import SimulationPlan, SimulationRun
 from pipeline.replay.simulated.scenario import GroupScenario, lay_out_group
 from pipeline.replay.tasks import deal_tasks
 from pipeline.simulator.distributions import derive_stream
-from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
+from pipeline.simulator.engine.batches import BATCH_HEADER_BYTES
 from pipeline.simulator.engine.result import (
     ConnectionCounter,
     LatencyHistogram,

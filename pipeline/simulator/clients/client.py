@@ -93,15 +93,7 @@ _NAMED_COUNT = 5  # racks or brokers that a sentence names
 
 
 def describe_racks(client_rack: str, racks: Mapping[int, str]) -> str:
-    """Says where a rack-aware producer's rack keeps it from nothing, or brokers from it; "" where all is as expected.
-
-    `racks` are by broker id, "" for a broker without one.
-
-    >>> describe_racks("d", {1: "a", 2: "b"})
-    'no broker is in rack d (there are a, b): its producers choose as if they were not rack-aware'
-    >>> describe_racks("a", {1: "a", 2: ""})
-    'broker 2 has no rack: rack-aware producers pass it over while another broker in their rack leads a partition'
-    """
+    """Says where a producer's rack keeps it from nothing, or brokers from it; "" where all is as expected."""
     known = sorted({rack for rack in racks.values() if rack})
     without = sorted(broker_id for broker_id, rack in racks.items() if not rack)
     as_before = "choose as if they were not rack-aware"

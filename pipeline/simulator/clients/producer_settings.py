@@ -119,10 +119,7 @@ def resolve_producer(
     strategy: str | None = None,
     compression: Compression | None = None,
 ) -> ResolvedProducer:
-    """Resolves a configuration, texts by the client's own names, as its client does, or with another strategy.
-
-    `compression` says what a codec does to this traffic. `ConfigError`: an unknown key or strategy, or a value refused.
-    """
+    """Resolves a configuration as its client does, or with another strategy; `ConfigError` for what it would refuse."""
     read = read_configuration(client, version, config)
     if client in _OTHERS:
         return _resolve_other(read, strategy)

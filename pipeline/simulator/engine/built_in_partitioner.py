@@ -146,10 +146,7 @@ def _keep_in_rack(sim: Simulation, topic: TopicInfo, count: int) -> int:
 
 @njit
 def _update_partition_load_stats(sim: Simulation, producer: ProducerState, topic: TopicInfo) -> int:
-    """Lists the partitions that take part and their queues' sizes, and returns how many there are.
-
-    As in Kafka, where a broker kept data waiting too long an index is stepped back: the next empty one gets that size.
-    """
+    """Lists partitions that take part and their queues' sizes; as in Kafka, one left out leaves its to the next."""
     for index in range(topic.partition_count):
         sim.queue_sizes[index] = 0
     count = 0

@@ -8,9 +8,9 @@ the throttle time; the connection is then muted for so long.
 from pipeline.compilation import njit
 from pipeline.simulator.engine.accumulator import round_time
 from pipeline.simulator.engine.client_state import ClientRequest, ProducerState
-from pipeline.simulator.engine.counters import count_latency
 from pipeline.simulator.engine.primitives import (
     add_member,
+    count_latency,
     draw,
     draw_below,
     find_delay_ns,

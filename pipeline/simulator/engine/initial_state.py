@@ -15,9 +15,9 @@ from pipeline.compilation import layout_of, make_items
 from pipeline.simulator.clients.client import MS, ClientFamily
 from pipeline.simulator.distributions import Distribution, derive_stream, draw_index
 from pipeline.simulator.engine import client_state, state
+from pipeline.simulator.engine.batches import FIRST_RATIO, measure_body_bytes
 from pipeline.simulator.engine.partitioners import BUILT_INS, RANDOM_STARTS, TWO_QUESTIONS, Placement
 from pipeline.simulator.engine.primitives import WORD_BITS, make_clocks
-from pipeline.simulator.engine.record_size import FIRST_RATIO, measure_body_bytes
 from pipeline.simulator.scenario.scenario import KEYLESS, Gaps, OnOff, PerfTest, Producer, Recorded, Scenario, Traffic
 
 if TYPE_CHECKING:

@@ -13,12 +13,11 @@ from pipeline.simulator.engine.accumulator import (
     stop_waiting,
     wait_for_memory,
 )
-from pipeline.simulator.engine.batches import is_full
+from pipeline.simulator.engine.batches import estimate_batch_bytes, is_full, measure_varint_bytes
 from pipeline.simulator.engine.client_state import ProducerState
-from pipeline.simulator.engine.counters import count_append
+from pipeline.simulator.engine.completion import is_commit, note_partition
 from pipeline.simulator.engine.partitioners import choose_partition, on_new_batch
-from pipeline.simulator.engine.primitives import draw, draw_below
-from pipeline.simulator.engine.record_size import estimate_batch_bytes, measure_varint_bytes
+from pipeline.simulator.engine.primitives import count_append, draw, draw_below
 from pipeline.simulator.engine.sender import wake_up
 from pipeline.simulator.engine.state import (
     MS,
@@ -31,7 +30,6 @@ from pipeline.simulator.engine.state import (
     Simulation,
     ThreadState,
 )
-from pipeline.simulator.engine.transactions import is_commit, note_partition
 
 _MIN_SLEEP_NS = 2 * MS  # the perf test's `ThroughputThrottler` owes shorter sleeps
 

@@ -111,7 +111,7 @@ class ProducerCounter(IntEnum):
     FIRST_SENT_AT_NS = 6
     LAST_SENT_AT_NS = 7
     LAST_DONE_AT_NS = 8  # the last acknowledgement's time: records / (this - first sent) is the perf test's throughput
-    DONE_BODY_BYTES = 9  # sum of the acknowledged records' bodies; see `record_size.py`
+    DONE_BODY_BYTES = 9  # sum of the acknowledged records' bodies; see `batches.py`
 
 
 BATCH_TRACE = pa.schema(

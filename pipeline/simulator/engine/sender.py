@@ -24,7 +24,12 @@ from pipeline.simulator.engine.client_state import (
     ProducerState,
     RandomStream,
 )
-from pipeline.simulator.engine.completion import complete_requests, find_first_expiry_ns, give_up_expired_batches
+from pipeline.simulator.engine.completion import (
+    complete_requests,
+    find_first_expiry_ns,
+    find_transactional_wait_ns,
+    give_up_expired_batches,
+)
 from pipeline.simulator.engine.connections import (
     can_send,
     find_timeout_ns,
@@ -35,7 +40,6 @@ from pipeline.simulator.engine.connections import (
 )
 from pipeline.simulator.engine.primitives import add_member, clear_set, draw, find_next, is_empty, set_clock
 from pipeline.simulator.engine.state import MS, NEVER, NONE, NodeConnection, Simulation
-from pipeline.simulator.engine.transactions import find_transactional_wait_ns
 
 READY = -1
 

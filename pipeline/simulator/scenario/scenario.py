@@ -86,7 +86,7 @@ class Recorded:
     """A recorded series: all arrays alike in length, a row per record; of any whole numbers, stretched ones too."""
 
     due_ns: NDArray[np.integer[Any]]  # when the application sent it, not falling
-    body_bytes: NDArray[np.integer[Any]]  # see `record_size.measure_body_bytes`
+    body_bytes: NDArray[np.integer[Any]]  # see `batches.measure_body_bytes`
     partition: NDArray[np.integer[Any]]  # within the topic, or `KEYLESS`
     target: NDArray[np.integer[Any]]  # index into `Traffic.targets`, for the topic only; or `COMMIT`
 

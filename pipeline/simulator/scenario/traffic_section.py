@@ -25,7 +25,7 @@ from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import choose_partition
 from pipeline.simulator.clients.client import MS, PLACEMENTS, SECOND
 from pipeline.simulator.distributions import Distribution
-from pipeline.simulator.engine.record_size import FIXED_BODY_BYTES
+from pipeline.simulator.engine.batches import FIXED_BODY_BYTES
 from pipeline.simulator.scenario.measured import MEASURED_PERF_TEST_OVERSLEEP
 from pipeline.simulator.scenario.quantities import ExistingFile, Quantity, QuantityS, ScenarioPart, Seconds, Share
 from pipeline.simulator.scenario.scenario import (

@@ -15,7 +15,7 @@ from pipeline.partitioners.registry import find_strategy
 from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_settings import resolve_producer
 from pipeline.simulator.distributions import Distribution, Steps
-from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, measure_body_bytes, measure_record_bytes
+from pipeline.simulator.engine.batches import BATCH_HEADER_BYTES, measure_body_bytes, measure_record_bytes
 from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
 from pipeline.simulator.scenario.measured import MEASURED_SERVICE
 from pipeline.simulator.scenario.scenario import (

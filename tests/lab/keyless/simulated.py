@@ -11,7 +11,7 @@ import numpy as np
 from pipeline.simulator.clients.client import MS, ClientFamily, Settings, ThreadCosts
 from pipeline.simulator.clients.producer_settings import resolve_producer
 from pipeline.simulator.distributions import Distribution, Steps
-from pipeline.simulator.engine.record_size import measure_body_bytes
+from pipeline.simulator.engine.batches import measure_body_bytes
 from pipeline.simulator.scenario.measured import MEASURED_COSTS, MEASURED_OVERSLEEP, MEASURED_SERVICE
 from pipeline.simulator.scenario.scenario import (
     KEYLESS,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pipeline.simulator.clients.client import MS, ClientFamily
-from pipeline.simulator.engine.record_size import FIRST_RATIO, estimate_batch_bytes, update_ratio
+from pipeline.simulator.engine.batches import FIRST_RATIO, estimate_batch_bytes, update_ratio
 from pipeline.simulator.scenario.scenario import Producer, Scenario
 from tests.oracles.simulator.batch import Batch, Record
 from tests.oracles.simulator.buffer_pool import BufferPool

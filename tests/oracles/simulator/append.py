@@ -11,7 +11,7 @@ Three ways, by partitioner:
 from dataclasses import dataclass, replace
 
 from pipeline.simulator.clients.client import ClientFamily
-from pipeline.simulator.engine.record_size import estimate_batch_bytes
+from pipeline.simulator.engine.batches import estimate_batch_bytes
 from tests.oracles.simulator.accumulator import Accumulator
 from tests.oracles.simulator.batch import Record
 from tests.oracles.simulator.chance import Stream

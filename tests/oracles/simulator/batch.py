@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pipeline.simulator.clients.client import MS, Compression
-from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, estimate_compressed_bytes, measure_record_bytes
+from pipeline.simulator.engine.batches import BATCH_HEADER_BYTES, estimate_compressed_bytes, measure_record_bytes
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Record:
         thread: That sends it, counted over all producers.
         topic: Index in the scenario.
         partition: Within the topic, that its key or the record itself names; or -1.
-        body_bytes: See `record_size.py`.
+        body_bytes: See `batches.py`.
         sent_at_ns: Before `send()`.
         created_ns: After metadata was there; in whole milliseconds, its CreateTime.
     """

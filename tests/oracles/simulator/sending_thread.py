@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from pipeline.simulator.clients.client import Settings
-from pipeline.simulator.engine.record_size import estimate_batch_bytes, measure_body_bytes
+from pipeline.simulator.engine.batches import estimate_batch_bytes, measure_body_bytes
 from pipeline.simulator.scenario.scenario import COMMIT, KEYLESS, Recorded, Target, Traffic
 from tests.oracles.simulator.arrivals import start_clock
 from tests.oracles.simulator.batch import Record

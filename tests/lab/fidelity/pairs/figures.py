@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.codec.log.compression import decompress
-from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES
+from pipeline.simulator.engine.batches import BATCH_HEADER_BYTES
 from tests.lab.facts import CONTROL_BIT, read_batches
 
 if TYPE_CHECKING:

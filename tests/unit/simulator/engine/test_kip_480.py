@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.simulator.clients.client import MS, ClientFamily, Settings
 from pipeline.simulator.distributions import Distribution
-from pipeline.simulator.engine.record_size import measure_body_bytes
+from pipeline.simulator.engine.batches import measure_body_bytes
 from pipeline.simulator.scenario.scenario import Gaps, Producer, Scenario, SimulatedBroker, Topic, Traffic
 from tests.oracles.simulator.accumulator import Accumulator
 from tests.oracles.simulator.append import Appender

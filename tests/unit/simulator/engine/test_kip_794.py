@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.simulator.clients.client import MS, SECOND, Settings
 from pipeline.simulator.distributions import Distribution
-from pipeline.simulator.engine.record_size import BATCH_HEADER_BYTES, measure_body_bytes, measure_record_bytes
+from pipeline.simulator.engine.batches import BATCH_HEADER_BYTES, measure_body_bytes, measure_record_bytes
 from pipeline.simulator.scenario.scenario import Gaps, Producer, Scenario, SimulatedBroker, Topic, Traffic
 from tests.oracles.simulator.accumulator import Accumulator
 from tests.oracles.simulator.append import Appender

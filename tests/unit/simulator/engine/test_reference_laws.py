@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.simulator.clients.client import MS, SECOND, ClientFamily, Compression, Settings, ThreadCosts
 from pipeline.simulator.distributions import Distribution, Steps
-from pipeline.simulator.engine.record_size import measure_body_bytes
+from pipeline.simulator.engine.batches import measure_body_bytes
 from pipeline.simulator.engine.result import ConnectionCounter, ProducerCounter, QueueCounter, SimulationResult
 from pipeline.simulator.scenario.measured import (
     MEASURED_COSTS,

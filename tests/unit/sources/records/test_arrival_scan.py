@@ -10,7 +10,7 @@ from pipeline.calibration.session_traffic import NO_KEY
 from pipeline.codec.records.key_ids import make_key_ids, number_of_id
 from pipeline.model.log import Codec, TimestampType
 from pipeline.model.window import TimeWindow
-from pipeline.simulator.engine.record_size import measure_body_bytes
+from pipeline.simulator.engine.batches import measure_body_bytes
 from tests.arrivals import HOUR_MS, SECRET, WINDOW_START_MS, join, read_chunks, read_sessions, settings_for, write_log
 from tests.batches import START_MS, make_batch, make_marker, make_records, make_wrapper
 from tests.record_writers import write_message
