@@ -6,17 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.measures import chance
 from pipeline.measures.causes import fair_loads, split_causes, split_excess
-from pipeline.measures.chance import (
-    CHANCE_LEVEL,
-    SlotLoads,
-    chance_p_value,
-    chance_ratio,
-    effective_units,
-    estimate_inflation,
-    peak_share_ratios,
-    place_slots,
-)
 from pipeline.measures.window_loads import Floats, Places, WindowLoads, expected_shares, sum_by
 
 _TERMS = ("leaders", "topic_mix", "partition_skew", "heavy_keys", "hash_luck", "remainder")
@@ -61,20 +52,20 @@ def measure_broker_columns(
         "share": share,
         "expected_share": fair,
         "share_ratio": ratio,
-        **_explain_shares(known, place, fair, ratio, place_slots(slots, broker_ids)),
+        **_explain_shares(known, place, fair, ratio, chance.place_slots(slots, broker_ids)),
     }
 
 
 def _explain_shares(
-    known: WindowLoads, place: Places, fair: Floats, ratio: Floats, placed: SlotLoads | None
+    known: WindowLoads, place: Places, fair: Floats, ratio: Floats, placed: chance.SlotLoads | None
 ) -> dict[str, Any]:
     count, parts, total_bytes = len(fair), fair.tolist(), int(known.size_bytes.sum())
-    inflation = None if placed is None else estimate_inflation(placed)
-    units = effective_units(total_bytes, float(known.batch_bytes_squared.sum()) * (inflation or 1.0))
+    inflation = None if placed is None else chance.estimate_inflation(placed)
+    units = chance.effective_units(total_bytes, float(known.batch_bytes_squared.sum()) * (inflation or 1.0))
     causes = split_causes(known, place, fair)
     without_luck = ratio
     if causes is not None:  # less what light keys give a broker, where that is within chance
-        is_luck = (causes.light_keys > 0) & (causes.luck_p_value > CHANCE_LEVEL / max(1, count))
+        is_luck = (causes.light_keys > 0) & (causes.luck_p_value > chance.CHANCE_LEVEL / max(1, count))
         light = np.divide(causes.light_keys, fair, out=np.zeros(count), where=fair > 0)
         without_luck = np.where(is_luck, ratio - light, ratio)
     # by topic and broker, bytes less the broker's fair part of all of them: the largest is its `excess_topic`
@@ -83,11 +74,13 @@ def _explain_shares(
     most = (carried - carried.sum(axis=1, keepdims=True) * fair).argmax(axis=0) if topics else place[:0]
     peak = nothing = np.full(count, np.nan)
     if placed is not None and total_bytes:  # of brokers that stood
-        peak = np.where(fair > 0, peak_share_ratios(placed, np.where(fair > 0, fair, 1.0)), np.nan)
+        peak = np.where(fair > 0, chance.peak_share_ratios(placed, np.where(fair > 0, fair, 1.0)), np.nan)
     return {
-        "chance_ratio": [chance_ratio(part, units, CHANCE_LEVEL) if units and part else np.nan for part in parts],
+        "chance_ratio": [
+            chance.chance_ratio(part, units, chance.CHANCE_LEVEL) if units and part else np.nan for part in parts
+        ],
         "chance_p_value": [
-            chance_p_value(reached, part, units) if units and part else np.nan
+            chance.chance_p_value(reached, part, units) if units and part else np.nan
             for reached, part in zip(ratio.tolist(), parts, strict=True)
         ],
         "effective_unit_count": [units] * count,

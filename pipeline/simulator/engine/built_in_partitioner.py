@@ -1,20 +1,12 @@
 """The built-in partitioner of Kafka 3.3 and later (`BuiltInPartitioner`, KIP-794): it moves on after `batch.size`.
 
-1. A record without a key goes to the sticky partition; what the append added to the batch is counted (a batch that it
-   opens adds its header too).
-2. Past `batch.size` the partitioner moves on, but as released only if the partition's queue is empty or its newest
-   batch full (`enableSwitch`, KAFKA-14156), or at twice `batch.size`. The draft in KIP-794, whose published figures are
-   the draft's, moves on by bytes alone.
-3. Before each append, if the partition's batches are all full by then, it is asked again whether to move on.
-4. It draws from all partitions with a leader, the present one too. If adaptive, those with fewer batches queued are
-   drawn more often: where three have 0, 3 and 1 batches queued, their weights are 4, 1 and 3, the longest queue plus 1
-   less their own (`updatePartitionLoadStats`).
-5. A rack-aware one (Kafka 4.4, KIP-1123) draws from those led in its rack, if any takes part; their weights are by the
-   longest queue among them, but whether the queues differ at all is asked of all.
+`tests/oracles/simulator/kip_794.py` has its rules, plainly. Kafka makes a table of queues' weights at every `ready()`
+(`updatePartitionLoadStats`). Here it is made when a partition is drawn, from the sizes at that `ready()`: a queue keeps
+the size it had from its first change after it. Where all partitions take part only those with batches are looked at (a
+bit set has them); the empty ones between two of them weigh as much as the longest queue plus 1.
 
-Kafka makes a table of cumulative weights at every `ready()`. Here it is made when a partition is drawn, from the sizes
-at that `ready()`: a queue keeps the size it had from its first change after it. Where all partitions take part only
-those with batches are looked at (a bit set has them); the empty ones between two of them have the largest weight each.
+A rack-aware one (Kafka 4.4, KIP-1123) draws from partitions led in its rack, if any takes part; their weights are by
+the longest queue among them, but whether the queues differ at all is asked of all.
 """
 
 from pipeline.compilation import njit

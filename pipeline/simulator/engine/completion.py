@@ -6,14 +6,7 @@ has not answered the sender sends nothing else.
 """
 
 from pipeline.compilation import njit, outlined
-from pipeline.simulator.engine.accumulator import (
-    deallocate,
-    find_expiry,
-    forget_sent,
-    poll_first,
-    reenqueue,
-    round_time,
-)
+from pipeline.simulator.engine import accumulator
 from pipeline.simulator.engine.batches import free_batch
 from pipeline.simulator.engine.client_state import ClientRequest, PartitionQueue, ProducerState
 from pipeline.simulator.engine.connections import (
@@ -108,7 +101,7 @@ def _complete_requests_of(sim: Simulation, producer: ProducerState, connection: 
     while True:
         if arrived_count == 0 and not is_cut:
             timeout_ns = find_timeout_ns(sim, producer, connection)
-            is_cut = connection.in_flight_count > 0 and round_time(producer, now_ns) >= timeout_ns
+            is_cut = connection.in_flight_count > 0 and accumulator.round_time(producer, now_ns) >= timeout_ns
             if is_cut:  # `hasExpiredRequest`
                 disconnect(sim, producer, connection, now_ns)
         if arrived_count == 0 and (not is_cut or connection.in_flight_count == 0):
@@ -153,13 +146,13 @@ def _complete_batches(
         batch = sim.batches[number]
         following = batch.next_in_request
         sim.queues[batch.queue].is_muted = False
-        is_expired = find_expiry(producer, batch) <= round_time(producer, now_ns)
+        is_expired = accumulator.find_expiry(producer, batch) <= accumulator.round_time(producer, now_ns)
         can_retry = not is_expired and batch.attempt_count < producer.retry_count
         if batch.is_done:
             free_batch(sim, number)
         elif (is_error or batch.is_refused) and can_retry:
             sim.queues[batch.queue].retries += 1
-            reenqueue(sim, producer, number, now_ns, _draw_backoff_ms(producer, batch.attempt_count))
+            accumulator.reenqueue(sim, producer, number, now_ns, _draw_backoff_ms(producer, batch.attempt_count))
         else:
             batch.is_failed = is_error or batch.is_refused
             finish_batch(sim, producer, number, now_ns)
@@ -183,15 +176,15 @@ def finish_batch(sim: Simulation, producer: ProducerState, number: int, now_ns: 
     """Acknowledges a batch or gives it up, and gives its memory back; the object is still to be freed."""
     batch = sim.batches[number]
     batch.is_done = True
-    forget_sent(sim, batch)
+    accumulator.forget_sent(sim, batch)
     count_batch(sim, producer, batch, now_ns)
-    deallocate(sim, producer, batch.claimed_bytes, now_ns)
+    accumulator.deallocate(sim, producer, batch.claimed_bytes, now_ns)
 
 
 @outlined
 def give_up_expired_batches(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
     """Gives up batches older than `delivery.timeout.ms`, queued ones first, and finds when the next one expires."""
-    rounded_ns = round_time(producer, now_ns)
+    rounded_ns = accumulator.round_time(producer, now_ns)
     producer.next_expiry_ns = NEVER
     place = find_next(sim, producer.queues_with_batches, -1)
     while place >= 0:
@@ -210,14 +203,14 @@ def give_up_expired_batches(sim: Simulation, producer: ProducerState, now_ns: in
 def _give_up_queued(
     sim: Simulation, producer: ProducerState, queue: PartitionQueue, rounded_ns: int, now_ns: int
 ) -> None:
-    while queue.head != NONE and find_expiry(producer, sim.batches[queue.head]) <= rounded_ns:
-        number = poll_first(sim, producer, queue)
+    while queue.head != NONE and accumulator.find_expiry(producer, sim.batches[queue.head]) <= rounded_ns:
+        number = accumulator.poll_first(sim, producer, queue)
         sim.batches[number].is_failed = True
         finish_batch(sim, producer, number, now_ns)
         free_batch(sim, number)
     number = queue.head
     while number != NONE:
-        producer.next_expiry_ns = min(producer.next_expiry_ns, find_expiry(producer, sim.batches[number]))
+        producer.next_expiry_ns = min(producer.next_expiry_ns, accumulator.find_expiry(producer, sim.batches[number]))
         number = sim.batches[number].next
 
 
@@ -229,7 +222,7 @@ def _give_up_in_flight(
     number = request.first_batch
     while number != NONE:
         batch = sim.batches[number]
-        expiry_ns = find_expiry(producer, batch)
+        expiry_ns = accumulator.find_expiry(producer, batch)
         if not batch.is_done and expiry_ns <= rounded_ns:
             batch.is_failed = True
             finish_batch(sim, producer, number, now_ns)
@@ -244,6 +237,6 @@ def find_first_expiry_ns(sim: Simulation, producer: ProducerState) -> int:
     place = find_next(sim, producer.queues_with_batches, -1)
     while place >= 0:
         head = sim.queues[producer.first_queue + place].head
-        earliest_ns = min(earliest_ns, find_expiry(producer, sim.batches[head]))
+        earliest_ns = min(earliest_ns, accumulator.find_expiry(producer, sim.batches[head]))
         place = find_next(sim, producer.queues_with_batches, place)
     return earliest_ns

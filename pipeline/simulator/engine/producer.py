@@ -4,15 +4,7 @@ Each kind of arrivals is asked for the next due time after a `send()` returned; 
 """
 
 from pipeline.compilation import njit
-from pipeline.simulator.engine.accumulator import (
-    Outcome,
-    append,
-    append_to_newest,
-    deallocate,
-    enqueue_message,
-    stop_waiting,
-    wait_for_memory,
-)
+from pipeline.simulator.engine import accumulator
 from pipeline.simulator.engine.batches import estimate_batch_bytes, is_full, measure_varint_bytes
 from pipeline.simulator.engine.client_state import ProducerState
 from pipeline.simulator.engine.completion import is_commit, note_partition
@@ -149,7 +141,7 @@ def go_on(sim: Simulation, number: int, now_ns: int) -> int:
         producer.blocked_records += 1
         producer.blocked_ns += now_ns - thread.waiting_since_ns
         if not thread.is_granted:
-            stop_waiting(sim, producer, number, now_ns)
+            accumulator.stop_waiting(sim, producer, number, now_ns)
             return _refuse(sim, producer, thread, now_ns)
         buffer_bytes = thread.needed_bytes
     limit_bytes = min(producer.max_request_bytes, producer.buffer_memory_bytes)
@@ -160,10 +152,10 @@ def go_on(sim: Simulation, number: int, now_ns: int) -> int:
         thread.is_waiting = True
         thread.queue = queue_number
         thread.waiting_since_ns = now_ns
-        wait_for_memory(sim, producer, number, needed_bytes)
+        accumulator.wait_for_memory(sim, producer, number, needed_bytes)
         return max(thread.sent_at_ns + producer.max_block_ns, now_ns)
     if unused_bytes:
-        deallocate(sim, producer, unused_bytes, now_ns)
+        accumulator.deallocate(sim, producer, unused_bytes, now_ns)
     queue = sim.queues[queue_number]
     count_append(producer, queue, now_ns)
     note_partition(producer, queue)
@@ -203,20 +195,22 @@ def _call_send(sim: Simulation, producer: ProducerState, thread: ThreadState, no
 
 
 @njit
-def _do_send(sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int, buffer_bytes: int) -> Outcome:
+def _do_send(
+    sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int, buffer_bytes: int
+) -> accumulator.Outcome:
     """Appends the record a thread sends (`doSend`); the accumulator asks KIP-794's partitioner, this one others."""
     if buffer_bytes == 0:
         thread.queue = _choose_queue(sim, producer, thread, now_ns)
         if producer.asks_twice:
             queue = sim.queues[thread.queue]
-            if append_to_newest(sim, producer, queue, thread) >= 0:
+            if accumulator.append_to_newest(sim, producer, queue, thread) >= 0:
                 return thread.queue, 0, 0
             topic = sim.topics[thread.topic]
             on_new_batch(sim, producer, topic, thread.queue - topic.first_queue)
             thread.queue = _choose_queue(sim, producer, thread, now_ns)
     if not producer.is_java:
-        return enqueue_message(sim, producer, thread, thread.queue, now_ns, buffer_bytes)
-    return append(sim, producer, thread, thread.queue, now_ns, buffer_bytes)
+        return accumulator.enqueue_message(sim, producer, thread, thread.queue, now_ns, buffer_bytes)
+    return accumulator.append(sim, producer, thread, thread.queue, now_ns, buffer_bytes)
 
 
 @njit

@@ -15,6 +15,7 @@ response while it sleeps wakes it, which takes its time. More calls before the n
 """
 
 from pipeline.compilation import njit
+from pipeline.simulator.engine import connections
 from pipeline.simulator.engine.accumulator import drain_batch, is_next, round_time
 from pipeline.simulator.engine.batches import is_full
 from pipeline.simulator.engine.client_state import (
@@ -29,14 +30,6 @@ from pipeline.simulator.engine.completion import (
     find_first_expiry_ns,
     find_transactional_wait_ns,
     give_up_expired_batches,
-)
-from pipeline.simulator.engine.connections import (
-    can_send,
-    find_timeout_ns,
-    free_request,
-    poll,
-    send_request,
-    take_request,
 )
 from pipeline.simulator.engine.primitives import add_member, clear_set, draw, find_next, is_empty, set_clock
 from pipeline.simulator.engine.state import MS, NEVER, NONE, NodeConnection, Simulation
@@ -187,7 +180,7 @@ def run_once(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
     broker = find_next(sim, producer.ready_brokers, -1)
     while broker >= 0:
         connection = sim.connections[producer.first_connection + broker]
-        can_drain = can_send(sim, producer, connection, now_ns)
+        can_drain = connections.can_send(sim, producer, connection, now_ns)
         if can_drain or connection.ready_ms < 0:  # `updateNodeLatencyStats`, by which KIP-794 leaves brokers out
             connection.drain_ms = now_ns // MS
         connection.ready_ms = now_ns // MS
@@ -202,7 +195,7 @@ def run_once(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
     if sendable_count == 0:
         due_ns = _find_poll_end_ns(sim, producer, now_ns, next_check_ns)
     if request_count:
-        poll(sim, producer)
+        connections.poll(sim, producer)
     if producer.is_closing and is_empty(sim, producer.queues_with_batches):
         due_ns = NEVER if is_empty(sim, producer.in_flight_brokers) else due_ns
     set_clock(sim, producer.clock, due_ns)
@@ -233,12 +226,12 @@ def end_poll(
 @njit
 def _send_producer_data(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> int:
     if producer.is_java:
-        number = take_request(sim, producer, now_ns)
+        number = connections.take_request(sim, producer, now_ns)
         drain(sim, producer, connection, number, now_ns)
         if sim.requests[number].batch_count == 0:
-            free_request(sim, number)
+            connections.free_request(sim, number)
             return 0
-        send_request(sim, producer, connection, number, now_ns)
+        connections.send_request(sim, producer, connection, number, now_ns)
         return 1
     count = 0
     broker = sim.brokers[connection.broker]
@@ -246,9 +239,9 @@ def _send_producer_data(sim: Simulation, producer: ProducerState, connection: No
         queue = sim.queues[producer.first_queue + sim.partitions[index]]
         is_due = queue.head != NONE and check_queue(sim, producer, queue, now_ns) == READY
         if is_due and is_next(sim.batches[queue.head]):
-            number = take_request(sim, producer, now_ns)
+            number = connections.take_request(sim, producer, now_ns)
             add_to_request(sim, sim.requests[number], drain_batch(sim, producer, queue, now_ns))
-            send_request(sim, producer, connection, number, now_ns)
+            connections.send_request(sim, producer, connection, number, now_ns)
             count += 1
     return count
 
@@ -266,7 +259,7 @@ def _find_poll_end_ns(sim: Simulation, producer: ProducerState, now_ns: int, nex
     broker = find_next(sim, producer.in_flight_brokers, -1)
     while broker >= 0:
         connection = sim.connections[producer.first_connection + broker]
-        end_ns = min(end_ns, find_timeout_ns(sim, producer, connection))
+        end_ns = min(end_ns, connections.find_timeout_ns(sim, producer, connection))
         broker = find_next(sim, producer.in_flight_brokers, broker)
     if end_ns > producer.next_expiry_ns:
         end_ns = min(end_ns, find_first_expiry_ns(sim, producer))

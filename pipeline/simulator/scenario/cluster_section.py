@@ -11,38 +11,30 @@ from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_
 from pipeline.config.section import WrongValuesError
 from pipeline.simulator.clients.client import MS, SECOND
 from pipeline.simulator.distributions import PPM, ZERO, Steps
+from pipeline.simulator.scenario import quantities
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
-from pipeline.simulator.scenario.quantities import (
-    Delay,
-    Milliseconds,
-    QuantityMs,
-    ScenarioPart,
-    Seconds,
-    Share,
-    named_once,
-)
 from pipeline.simulator.scenario.scenario import ErrorWindow, Service, SimulatedBroker, Topic
 
 
-class IdleSection(ScenarioPart):
-    after_ms: Milliseconds
+class IdleSection(quantities.ScenarioPart):
+    after_ms: quantities.Milliseconds
     """idle for this long or longer"""
-    request_ms: QuantityMs
+    request_ms: quantities.QuantityMs
     """for each request then"""
 
 
-class ServiceSection(ScenarioPart):
-    request_ms: QuantityMs
+class ServiceSection(quantities.ScenarioPart):
+    request_ms: quantities.QuantityMs
     """for each request"""
     idle: tuple[IdleSection, ...] = ()
     """rising; the last that holds counts"""
-    partition_ms: Milliseconds = 0
+    partition_ms: quantities.Milliseconds = 0
     """for each further partition in a request"""
-    kib_ms: Milliseconds = 0
+    kib_ms: quantities.Milliseconds = 0
     """for each 1,024 bytes of batches"""
     warm_up_ratio: float = Field(1, ge=1, le=1_000_000)
     """how much slower at first, falling to 1 within warm_up_s"""
-    warm_up_s: Seconds = 0
+    warm_up_s: quantities.Seconds = 0
 
     @model_validator(mode="after")
     def _rises(self) -> ServiceSection:
@@ -61,10 +53,10 @@ class ServiceSection(ScenarioPart):
         )
 
 
-class ErrorSection(ScenarioPart):
-    from_s: Seconds
-    to_s: Seconds
-    ratio: Share = 1
+class ErrorSection(quantities.ScenarioPart):
+    from_s: quantities.Seconds
+    to_s: quantities.Seconds
+    ratio: quantities.Share = 1
     """of the requests"""
 
     @model_validator(mode="after")
@@ -77,7 +69,7 @@ class ErrorSection(ScenarioPart):
         return ErrorWindow(round(self.from_s * SECOND), round(self.to_s * SECOND), round(self.ratio * PPM))
 
 
-class BrokerSection(ScenarioPart):
+class BrokerSection(quantities.ScenarioPart):
     """A broker; in a variant, keys of it to replace."""
 
     id: int = Field(ge=0, lt=2**31)
@@ -85,14 +77,14 @@ class BrokerSection(ScenarioPart):
     """broker.rack"""
     capacity: float = Field(1, ge=0.001, le=1_000)
     """twice as high: service takes half as long, the fair share is twice as large"""
-    delay_ms: Delay = Steps()
+    delay_ms: quantities.Delay = Steps()
     """held back before every produce response; or, over time, a schedule [{at_s: 0, ms: 0}, {at_s: 30, ms: 20}], an even
     series {every_s: 1, ms: [0, 3, 20]}, or {file: delays.csv} with columns at_s and ms"""
     service: ServiceSection | None = None
     """as measured on brokers 4.1.1, loopback, where not given"""
     handlers: int = Field(0, ge=0, lt=2**31)
     """requests in service at a time; 0 is no limit"""
-    replica_wait_ms: QuantityMs = ZERO
+    replica_wait_ms: quantities.QuantityMs = ZERO
     """with acks=all: until the in-sync replicas have the batches"""
     quota_bytes_per_s: int | None = Field(None, ge=1, lt=2**63)
     """producer_byte_rate of each client"""
@@ -127,14 +119,17 @@ def _list_brokers(value: Any) -> Any:  # noqa: ANN401  (whatever YAML holds)
     return value if isinstance(value, list) else [{"id": number} for number in range(_COUNT.validate_python(value))]
 
 
-class ClusterSection(ScenarioPart):
+class ClusterSection(quantities.ScenarioPart):
     brokers: Annotated[
-        tuple[BrokerSection, ...], BeforeValidator(_list_brokers), Field(min_length=1), AfterValidator(named_once("id"))
+        tuple[BrokerSection, ...],
+        BeforeValidator(_list_brokers),
+        Field(min_length=1),
+        AfterValidator(quantities.named_once("id")),
     ]
     """how many, with ids from 0; or a list:"""
 
 
-class TopicSection(ScenarioPart):
+class TopicSection(quantities.ScenarioPart):
     """A topic; without `leaders` its partitions go round the brokers, on from where the topic before stopped."""
 
     name: str

@@ -26,22 +26,12 @@ from pipeline.partitioners.strategy import choose_partition
 from pipeline.simulator.clients.client import MS, PLACEMENTS, SECOND
 from pipeline.simulator.distributions import Distribution
 from pipeline.simulator.engine.batches import FIXED_BODY_BYTES
+from pipeline.simulator.scenario import scenario
 from pipeline.simulator.scenario.measured import MEASURED_PERF_TEST_OVERSLEEP
 from pipeline.simulator.scenario.quantities import ExistingFile, Quantity, QuantityS, ScenarioPart, Seconds, Share
-from pipeline.simulator.scenario.scenario import (
-    KEYLESS,
-    Arrivals,
-    Gaps,
-    OnOff,
-    PerfTest,
-    Recorded,
-    Target,
-    Topic,
-    Traffic,
-)
 
 
-def read_recorded(path: Path, topic: Topic, strategy: str) -> Recorded:
+def read_recorded(path: Path, topic: scenario.Topic, strategy: str) -> scenario.Recorded:
     """Reads a CSV or Parquet file in the order of at_ms; the strategy, by name, places keys. `ConfigError`."""
     table = _read_table(path)
     at_ms = _numbers(table, "at_ms", path, np.float64)
@@ -51,7 +41,7 @@ def read_recorded(path: Path, topic: Topic, strategy: str) -> Recorded:
     order = np.argsort(at_ms, kind="stable")
     partition, key_bytes = _place_rows(table, path, topic, strategy)
     body_bytes = FIXED_BODY_BYTES + measure_field_bytes(value_bytes) + measure_field_bytes(key_bytes) + 1
-    return Recorded(
+    return scenario.Recorded(
         due_ns=np.rint(at_ms[order] * MS).astype(np.int64),
         body_bytes=body_bytes[order],
         partition=partition[order],
@@ -82,16 +72,16 @@ def _numbers(table: pa.Table, name: str, path: Path, kind: type[np.float64 | np.
 
 
 def _place_rows(
-    table: pa.Table, path: Path, topic: Topic, strategy: str
+    table: pa.Table, path: Path, topic: scenario.Topic, strategy: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     count = len(topic.leaders)
-    partition = np.full(table.num_rows, KEYLESS, np.int64)
+    partition = np.full(table.num_rows, scenario.KEYLESS, np.int64)
     key_bytes = np.full(table.num_rows, -1, np.int64)
     if "key" in table.column_names:
         key = table.column("key").cast(pa.large_binary()).combine_chunks()
         is_keyed = key.is_valid().to_numpy(zero_copy_only=False)
         placed = assign_partitions(find_strategy(strategy), key, count)
-        partition[is_keyed] = np.maximum(placed[is_keyed], KEYLESS)
+        partition[is_keyed] = np.maximum(placed[is_keyed], scenario.KEYLESS)
         key_bytes[:] = pc.fill_null(pc.binary_length(key), -1).to_numpy()
     if "partition" in table.column_names:
         named = table.column("partition").fill_null(-1).to_numpy().astype(np.int64)
@@ -117,8 +107,8 @@ class PerfTestArrivals(ScenarioPart):
     kind: Literal["perf_test"]
     records_per_s: int = Field(ge=0, le=_MOST_RATE_PER_S)
 
-    def build(self) -> Arrivals:
-        return PerfTest(self.records_per_s, MEASURED_PERF_TEST_OVERSLEEP)
+    def build(self) -> scenario.Arrivals:
+        return scenario.PerfTest(self.records_per_s, MEASURED_PERF_TEST_OVERSLEEP)
 
 
 class SteadyArrivals(ScenarioPart):
@@ -127,8 +117,8 @@ class SteadyArrivals(ScenarioPart):
     kind: Literal["constant", "poisson"]
     records_per_s: Rate
 
-    def build(self) -> Arrivals:
-        return Gaps(_spread(self.records_per_s, is_random=self.kind == "poisson"))
+    def build(self) -> scenario.Arrivals:
+        return scenario.Gaps(_spread(self.records_per_s, is_random=self.kind == "poisson"))
 
 
 class OnOffArrivals(ScenarioPart):
@@ -140,8 +130,8 @@ class OnOffArrivals(ScenarioPart):
     off_s: QuantityS
     spacing: Literal["even", "poisson"] = "even"
 
-    def build(self) -> Arrivals:
-        return OnOff(_spread(self.records_per_s, is_random=self.spacing == "poisson"), self.on_s, self.off_s)
+    def build(self) -> scenario.Arrivals:
+        return scenario.OnOff(_spread(self.records_per_s, is_random=self.spacing == "poisson"), self.on_s, self.off_s)
 
 
 class RecordedArrivals(ScenarioPart):
@@ -214,7 +204,7 @@ class TrafficSection(ScenarioPart):
         problems.check()
         return self
 
-    def build(self, topics: Sequence[Topic], strategy: str) -> tuple[Traffic, ...]:
+    def build(self, topics: Sequence[scenario.Topic], strategy: str) -> tuple[scenario.Traffic, ...]:
         """The traffic of each thread; the producer's strategy, by name, places keys, else `WrongValuesError`."""
         weights = self._weigh_topics(topics)
         start_ns = round(self.start_s * SECOND)
@@ -224,8 +214,8 @@ class TrafficSection(ScenarioPart):
             with problems.at("arrivals", "file"):
                 recorded = read_recorded(self.arrivals.file, topics[topic], strategy)
             problems.check()
-            return (Traffic(recorded, targets=(Target(topic),), start_ns=start_ns),)
-        traffic = Traffic(
+            return (scenario.Traffic(recorded, targets=(scenario.Target(topic),), start_ns=start_ns),)
+        traffic = scenario.Traffic(
             arrivals=self.arrivals.build(),
             value_bytes=self.value_bytes or Distribution(),
             targets=self._make_targets(weights, topics, strategy),
@@ -235,7 +225,7 @@ class TrafficSection(ScenarioPart):
         )
         return (traffic,) * self.threads
 
-    def _weigh_topics(self, topics: Sequence[Topic]) -> dict[int, float]:
+    def _weigh_topics(self, topics: Sequence[scenario.Topic]) -> dict[int, float]:
         index_of = {topic.name: number for number, topic in enumerate(topics)}
         if self.topics is not None:
             return {index_of[name]: weight for name, weight in self.topics.items()}
@@ -243,16 +233,18 @@ class TrafficSection(ScenarioPart):
             raise WrongValuesError(((), "key topic is missing: there are several"))
         return {0 if self.topic is None else index_of[self.topic]: 1.0}
 
-    def _make_targets(self, weights: Mapping[int, float], topics: Sequence[Topic], strategy: str) -> tuple[Target, ...]:
+    def _make_targets(
+        self, weights: Mapping[int, float], topics: Sequence[scenario.Topic], strategy: str
+    ) -> tuple[scenario.Target, ...]:
         keyed_share = self.keys.share if self.keys else 0.0
         explicit_share = self.explicit.share if self.explicit else 0.0
         total = math.fsum(weights.values())
-        parts: list[tuple[float, Target]] = []
+        parts: list[tuple[float, scenario.Target]] = []
         for topic, weight in weights.items():
             part, count = weight / total, len(topics[topic].leaders)
             # `KEYLESS` where a partitioner draws; a strategy that hashes a missing key names a partition
             partition = None if strategy in PLACEMENTS else choose_partition(find_strategy(strategy), None, count)
-            keyless = Target(topic, partition=KEYLESS if partition is None else partition)
+            keyless = scenario.Target(topic, partition=scenario.KEYLESS if partition is None else partition)
             parts.append((part * (1 - keyed_share - explicit_share), keyless))
             if self.keys and keyed_share:
                 keyed = _target_keys(self.keys, topic, count, strategy)
@@ -266,23 +258,23 @@ class TrafficSection(ScenarioPart):
         return tuple(replace(target, weight=max(1, round(share * _WEIGHTS))) for share, target in kept)
 
 
-def _target_explicit(explicit: ExplicitSection, topic: int, count: int) -> list[tuple[float, Target]]:
+def _target_explicit(explicit: ExplicitSection, topic: int, count: int) -> list[tuple[float, scenario.Target]]:
     each = 1 / len(explicit.partitions)
     outside = [number for number, partition in enumerate(explicit.partitions) if partition >= count]
     if outside:
         problems = (f"found {explicit.partitions[n]}; expected a partition from 0 to {count - 1}" for n in outside)
         at = (("explicit", "partitions", number) for number in outside)
         raise WrongValuesError(*zip(at, problems, strict=True))
-    return [(each, Target(topic, partition=partition, is_explicit=True)) for partition in explicit.partitions]
+    return [(each, scenario.Target(topic, partition=partition, is_explicit=True)) for partition in explicit.partitions]
 
 
-def _target_keys(keys: KeysSection, topic: int, count: int, strategy: str) -> list[tuple[float, Target]]:
+def _target_keys(keys: KeysSection, topic: int, count: int, strategy: str) -> list[tuple[float, scenario.Target]]:
     """The share of each partition under a Zipf distribution of keys: decimal numbers, filled up with zeros."""
     column = pa.array([b"%0*d" % (keys.bytes, rank) for rank in range(keys.count)], pa.large_binary())
     partitions = np.asarray(assign_partitions(find_strategy(strategy), column, count))
     if (partitions < 0).any():  # the strategy looks at no key: all are placed like records without one
-        return [(1.0, Target(topic, partition=KEYLESS, key_bytes=keys.bytes))]
+        return [(1.0, scenario.Target(topic, partition=scenario.KEYLESS, key_bytes=keys.bytes))]
     popularity = np.arange(1, keys.count + 1, dtype=np.float64) ** -keys.zipf_exponent
     shares = np.bincount(partitions, popularity, minlength=count) / popularity.sum()
     used = np.flatnonzero(shares > 0).tolist()
-    return [(float(shares[p]), Target(topic, partition=p, key_bytes=keys.bytes)) for p in used]
+    return [(float(shares[p]), scenario.Target(topic, partition=p, key_bytes=keys.bytes)) for p in used]
