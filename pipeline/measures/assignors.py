@@ -132,7 +132,6 @@ class _Sticky:
         return self.assignment
 
     def _keep(self, member: str, owned: list[Partition]) -> None:
-        """What a member keeps of its own: all below quota, else as many as the quota allows."""
         if len(owned) < self.least:
             self.assignment[member] += owned
             self.under_least.append(member)
@@ -147,7 +146,6 @@ class _Sticky:
                 self.at_least.append(member)
 
     def _deal(self, unassigned: Sequence[Partition]) -> None:
-        """The rest, in turn to members below quota, then one more to as many as get one more."""
         turn = 0
         for partition in unassigned:
             if turn >= len(self.under_least):

@@ -124,7 +124,6 @@ def _without_luck(ratio: Floats, fair: Floats, causes: Causes | None) -> Floats:
 
 
 def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:
-    """Columns of `gold.partition_health` in one window by topic, id, partition; NaN for unknown."""
     whole = sum_leaders(loads)
     topic, sizes = whole.topic, whole.size_bytes.astype(np.float64)
     of_topic = _measure_topics(whole, sizes)

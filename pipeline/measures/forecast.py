@@ -123,7 +123,6 @@ def _mean(values: Hours, axis: int) -> Hours:
 
 
 def _quantiles(residuals: Hours) -> tuple[Hours, Hours]:
-    """Ends of the range that holds so many of the residuals; the wider ones of those that do."""
     known = np.sum(~np.isnan(residuals), axis=0)
     most = np.maximum(known - 1, 0)
     ordered = np.sort(residuals, axis=0)  # NaN last

@@ -113,7 +113,6 @@ class Board:
         return self.peak() <= self.target * (1 + 1e-12)
 
     def ratios(self) -> dict[int, float]:
-        """Share ratio by broker id, without what rounding adds up over many changes."""
         exact = np.bincount(self.leader, self.weight, len(self.brokers)) / self.fair
         return {broker.broker_id: float(exact[number]) for number, broker in enumerate(self.brokers)}
 

@@ -108,7 +108,6 @@ class Changes:
         self._rates[changes] = np.where(gains > self._least_gain, gains / self._price[changes], -np.inf)
 
     def _within_budget(self, values: Floats) -> Floats:
-        """Values of changes, minus infinity where they copy more than may still be copied."""
         budget = self._board.budget
         return values if budget == np.inf else np.where(self._copied > budget, -np.inf, values)
 

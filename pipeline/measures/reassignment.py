@@ -48,8 +48,6 @@ BEST_FOUND = "The cluster is too large to look at every move: it is the best pla
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignmentPlan:
-    """Changes to make (none where none helps), and the share ratio by broker afterwards."""
-
     kind: PlanKind
     moves: tuple[PartitionMove, ...]
     ratios: Mapping[int, float]

@@ -87,7 +87,6 @@ class TopicMeasures:
 
 
 def measure_topic(topic: TopicCounts) -> TopicMeasures:
-    """Chance levels for every kind of placement, the best any hash can do, and a better number of partitions."""
     count = topic.partition_count
     # the luck of keys is real and lasts, and is no fault of the partitioner
     by_key = topic.keyed_ratio >= 0.5 and topic.effective_key_count is not None

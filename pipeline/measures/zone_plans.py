@@ -99,7 +99,6 @@ def rate_brokers(partitions: Iterable[PlacedPartition], brokers: Brokers) -> dic
 
 
 def diff_placements(before: Partitions, after: Partitions) -> tuple[PartitionMove, ...]:
-    """Moves between two placements, as Kafka's tool takes them: the leader first."""
     return tuple(
         move_partition(old, (new.leader_id, *(each for each in new.replicas if each != new.leader_id)))
         for old, new in zip(before, after, strict=True)

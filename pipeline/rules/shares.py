@@ -82,7 +82,6 @@ def _compare(
 
 
 def _unread(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    """Part of a broker's records that it took and deleted between two runs: no run knows their bytes, whatever their times."""
     for one in (row for row in given.appended() if row.appended_count):
         detail = f"{format_count(one.unread_count)} of {one.appended_count:,} records were deleted or compacted before a run "
         detail += f"saw them, from {format_between(one.since_ms, one.at_ms)}"

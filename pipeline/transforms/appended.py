@@ -58,7 +58,6 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
 
 
 def _compare_logs(logs: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
-    """How each log changed between two moments: bytes, records appended, and records deleted before they were seen."""
     seen = logs.unique(["at_ms", *_PARTITION])
     now = seen.join(moments, on="at_ms")
     names = {"at_ms": "since_ms", "leader_epoch": "epoch_before", "log_start_offset": "first_before"}

@@ -53,14 +53,12 @@ def answer_keys(keys: DataFrame, questions: Questions) -> DataFrame:
 
 
 def count_contradictions(answers: DataFrame) -> DataFrame:
-    """Keys of each strategy that answered differently about them in different logs, from `answer_keys`: few rows."""
     differing = answers.where(F.col("chosen_partition") != F.col("greatest"))
     by_strategy = differing.groupBy("strategy", "strategy_version", "partition_count")
     return by_strategy.agg(F.count_distinct("key_id").alias("key_count"))
 
 
 def describe_contradictions(counted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Strategies that answered differently about one key in different logs, as rows of kind `problem`."""
     return [
         _problem(
             row["strategy"],

@@ -226,7 +226,6 @@ def _observed_s() -> pl.Expr:
 
 
 def _known_config(row: Mapping[str, Any], configured: Mapping[str, str]) -> list[tuple[str, str]] | None:
-    """Settings that a client's metrics hold, and those of the configuration, which win; None where there are none."""
     total, messages = row["buffer_total_bytes"], row["node_queue_messages"]
     known: dict[str, str] = {}
     if total is not None and messages is None:

@@ -54,7 +54,6 @@ def measure_broker_shares(
 
 
 def measure_partition_health(loads: pl.DataFrame, start: datetime) -> pa.Table:
-    """Rows of `gold.partition_health` without cluster: every partition of one window, from its loads `with_keys`."""
     return _table_of(measure_partition_columns(loads_of(loads.to_arrow())), PARTITION_HEALTH, start)
 
 

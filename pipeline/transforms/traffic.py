@@ -218,7 +218,6 @@ def find_covered_less(summaries: DataFrame, traffic: DataFrame, windows: Collect
 
 
 def _cover(rows: DataFrame) -> DataFrame:
-    """Offsets of each topic-partition in each window, and the records among them, whoever led."""
     return rows.groupBy(*_SUBJECT).agg(
         F.min("first_offset").alias("first_offset"),
         F.max("last_offset").alias("last_offset"),

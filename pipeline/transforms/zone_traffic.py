@@ -32,8 +32,6 @@ _NEAREST = "RackAwareReplicaSelector"
 
 @dataclass(frozen=True, kw_only=True)
 class WindowZones:
-    """What a window's traffic between zones is worked out of; rows of the tables named."""
-
     traffic: pl.DataFrame  # `size_bytes` by topic, partition and leader, of `silver.partition_traffic`
     sent: pl.DataFrame  # the same of `silver.record_batches` by producer id and epoch, as far as batches were read
     sessions: pl.DataFrame  # `zone` and `zone_source` of `silver.producer_sessions`

@@ -81,7 +81,6 @@ def judge_rules(
 
 
 def list_events(verdicts: Iterable[Verdict]) -> tuple[tuple[int, str], ...]:
-    """Brokers that were away and leaders that moved, in words, by start of the window."""
     found = (verdict for verdict in verdicts if verdict.rule in EVENT_RULES and verdict.is_above)
     return tuple((one.window_start_ms, f"{one.subject}: {one.reason.partition(';')[0]}") for one in found)
 

@@ -153,7 +153,6 @@ def check_offset_index(path: str, index: OffsetIndex, scan: HeaderScan) -> tuple
 
 
 def check_time_index(path: str, index: TimeIndex, scan: HeaderScan) -> tuple[Problem, ...]:
-    """Compares a `.timeindex` with all batches of its segment, as `check_offset_index` does."""
     findings = _Findings(path, index)
     stamps, offset = index.timestamp_ms, index.offset
     disorder = np.zeros(len(stamps), np.bool_)
@@ -205,5 +204,4 @@ class _Findings:
 
 
 def _take(column: NDArray[np.generic], rows: NDArray[np.int64], missing: int) -> NDArray[np.int64]:
-    """Values of a column by row; `missing` for rows beyond it."""
     return np.append(column.astype(np.int64), missing)[np.minimum(rows, len(column))]

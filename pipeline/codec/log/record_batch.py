@@ -31,7 +31,6 @@ def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
 
 
 def read_varlong(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The same of 64 bits and up to 10 bytes."""
     return _read_zig_zag(data, position, 10, bits=64)
 
 
@@ -168,7 +167,6 @@ def _read_field(data: bytes, position: int, end: int) -> tuple[bytes | None, int
 
 
 def read_message_set(data: bytes) -> Iterator[Message]:
-    """Yields the entries of a complete message set, wrappers not opened; `InputError` for one that cannot be read."""
     position = 0
     while position < len(data):
         message = read_message(data, position)

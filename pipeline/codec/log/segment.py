@@ -217,7 +217,6 @@ def scan_reply(data: bytes, *, name: str) -> HeaderScan:
 
 
 def _iter_chunks(path: Path, start: int, end: int | None, chunk_bytes: int, *, check_crc: bool) -> Iterator[_Chunk]:
-    """Reads a file, at least one chunk of it, each as large as wanted, or as its first batch."""
     with open_regular(path) as file:
         file_bytes = os.fstat(file.fileno()).st_size
         end = file_bytes if end is None else end
@@ -290,7 +289,6 @@ def _list_placed(rows: NDArray[np.void], *, first: bool) -> NDArray[np.bool_]:
 
 
 def _find_problems(name: str, chunk: _Chunk, last_offset: int | None, *, is_placed: bool) -> tuple[list[Problem], int]:
-    """Returns what is wrong in a chunk, in words up to a limit, and the number of problems beyond it."""
     rows, most = chunk.rows, wording.MAX_PROBLEMS
     flawed = np.flatnonzero(rows["flaw"])
     steps_back = wording.find_steps_back(rows, last_offset)

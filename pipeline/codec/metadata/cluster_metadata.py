@@ -159,7 +159,6 @@ def _find_reader(kind: str) -> Callable[[FieldReader], Any]:
 
 
 def _list_fields(declared: str) -> tuple[_Field, ...]:
-    """Fields from their names and types; `2+`: since that version, `tag 1`: under that tag."""
     fields = []
     for name, kind, *rest in (one.split() for one in declared.split(",") if one):
         since = next((int(word.removesuffix("+")) for word in rest if word.endswith("+")), 0)

@@ -19,7 +19,6 @@ FIXED_BODY_BYTES = 3  # attributes and the two deltas at their shortest
 
 
 def measure_field_bytes(length: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.int64]:
-    """Bytes of a key or a value with its length as a varint; a negative length is null."""
     held = np.maximum(length, 0).astype(np.int64)
     return measure_varint_bytes(held) + held
 

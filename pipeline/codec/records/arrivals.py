@@ -39,8 +39,6 @@ class BatchTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PackedArrivals:
-    """Records by group; those of a group stand side by side."""
-
     groups: NDArray[np.void]  # `GROUP_ROW`s
     at_ms: NDArray[np.uint16]  # milliseconds within the minute
     body_bytes: NDArray[np.int32]  # see `simulator.engine.batches.measure_body_bytes`

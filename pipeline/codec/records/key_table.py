@@ -106,7 +106,6 @@ class RecordTally:
         np.add.at(self._counts, numbers[numbers >= 0], 1)
 
     def summary(self) -> RecordSummary:
-        """The sums, with the most frequent keys; among equals those that were met first."""
         top: NDArray[np.int64] = np.argsort(-self._counts, kind="stable")[:TOP_KEY_COUNT]
         keys, counts = take_keys(pa.concat_arrays(self._keys), top).to_pylist(), self._counts[top].tolist()
         frequent = (FrequentKey(key=key, record_count=count) for key, count in zip(keys, counts, strict=True))
@@ -124,8 +123,6 @@ class RecordTally:
 
 
 class KeyCounts(NamedTuple):
-    """Counts by key; arrays have one element per key, in the order the keys were met."""
-
     keys: pa.Array  # their bytes, as large binary
     record_count: NDArray[np.int64]  # records since the key was met (again)
     size_bytes: NDArray[np.int64]  # bytes of those records, as encoded before compression; so are all bytes

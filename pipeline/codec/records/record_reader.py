@@ -76,7 +76,6 @@ def _cut(rows: NDArray[np.void], weights: NDArray[np.integer[Any]], most: int) -
 
 
 def _claim_records(batches: NDArray[np.void]) -> NDArray[np.int64]:
-    """Records that batches without a flaw claim to hold; decoding finds no more."""
     return np.where(batches["flaw"] == Flaw.NONE, np.maximum(batches["record_count"], 0), 0).astype(np.int64)
 
 
@@ -122,7 +121,6 @@ class _Decoder:
         self._decode(np.frombuffer(self._data, np.uint8), spans, first, last)
 
     def _decode_compressed(self, first: int, last: int) -> None:
-        """Decompresses a group of batches side by side, then decodes them, and so on."""
         batches, data = self._batches[first:last], memoryview(self._data)
         columns = (
             *(self._starts[first:last] + BATCH_HEADER_BYTES, self._ends[first:last]),

@@ -29,8 +29,6 @@ _OFFSET_LINE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+):(?P<partition>[0-9]{1,10}
 
 
 class TopicsDescription(NamedTuple):
-    """`kafka-topics --describe`: partitions as printed; configs by topic, overrides and dynamic defaults."""
-
     partitions: tuple[PartitionState, ...]
     configs: Mapping[str, Mapping[str, str]]
 

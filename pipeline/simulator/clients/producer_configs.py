@@ -128,7 +128,6 @@ class ProducerConfiguration:
         return {field: round(value * MS) if field.endswith("_ns") else value for field, value in values.items()}
 
     def backoff(self, max_since: tuple[int, ...]) -> dict[str, Any]:
-        """How long retries wait: the same each time, from a version on longer each time and with a jitter."""
         backoff_ms = self.whole("retry.backoff.ms")
         max_ms = self.whole("retry.backoff.max.ms") if self.number >= max_since else backoff_ms
         return {

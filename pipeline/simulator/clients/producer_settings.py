@@ -143,7 +143,6 @@ def resolve_producer(
 
 
 def _resolve_other(read: ProducerConfiguration, strategy: str | None) -> ResolvedProducer:
-    """A client's own partitioner, by default its usual one, over Java's way to batch."""
     known = {
         name: one.keyless
         for name, one in STRATEGIES.items()

@@ -157,7 +157,6 @@ def try_append(sim: Simulation, producer: ProducerState, number: int, thread: Th
 
 @njit
 def _keep_time(sim: Simulation, batch: ProducerBatch, thread: ThreadState) -> None:
-    """Keeps when a record was sent, for its latency; and all of it, for the record trace."""
     run = sim.run
     number = batch.last_block
     if number == NONE or sim.blocks[number].used == BLOCK_LENGTH:

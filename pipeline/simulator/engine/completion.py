@@ -173,7 +173,6 @@ def _draw_backoff_ms(producer: ProducerState, attempt_count: int) -> int:
 
 @njit
 def finish_batch(sim: Simulation, producer: ProducerState, number: int, now_ns: int) -> None:
-    """Acknowledges a batch or gives it up, and gives its memory back; the object is still to be freed."""
     batch = sim.batches[number]
     batch.is_done = True
     accumulator.forget_sent(sim, batch)

@@ -187,7 +187,6 @@ def take_request(sim: Simulation, producer: ProducerState, now_ns: int) -> int:
 
 @njit
 def release_request(sim: Simulation, number: int) -> None:
-    """The client or the connection has no more use for a request; the second of them frees it."""
     request = sim.requests[number]
     request.holder_count -= 1
     if request.holder_count == 0:
@@ -215,7 +214,6 @@ def put_in_flight(sim: Simulation, producer: ProducerState, connection: NodeConn
 def send_request(
     sim: Simulation, producer: ProducerState, connection: NodeConnection, number: int, now_ns: int
 ) -> None:
-    """Sends a Produce request; `poll` hands it on."""
     request = sim.requests[number]
     put_in_flight(sim, producer, connection, number)
     if connection.first_new == NONE:
@@ -236,7 +234,6 @@ def send_request(
 
 @njit
 def poll(sim: Simulation, producer: ProducerState) -> None:
-    """Hands what was sent since the last call to the brokers."""
     broker = find_next(sim, producer.ready_brokers, -1)
     while broker >= 0:
         connection = sim.connections[producer.first_connection + broker]

@@ -35,8 +35,6 @@ Row = Any  # an item of a structured array
 
 
 class _Layout:
-    """Objects that are laid out: those whose number is known at once in arrays, others in lists."""
-
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self.scenario = scenario
         self.leaders = np.array(scenario.leaders, np.int64)
@@ -66,7 +64,6 @@ class _Layout:
         return first, len(self.lists[name]) - first
 
     def number_of(self, distribution: Distribution) -> int:
-        """The number of a distribution's table, which is kept once."""
         return self.distributions.setdefault(distribution, len(self.distributions))
 
     def copy_settings(self, row: Row, source: DataclassInstance) -> None:

@@ -248,6 +248,5 @@ def _return_from_send(
 
 @njit
 def close(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
-    """Once all its threads have ended, a producer is closed: everything that waits is sent."""
     producer.is_closing = True
     wake_up(sim, producer, now_ns, now_ns)

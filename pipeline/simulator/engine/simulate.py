@@ -214,7 +214,6 @@ def _read_histograms(rows: Arrays) -> Histograms:
 
 
 def _read_traces(sim: Arrays) -> tuple[pa.Table, pa.Table]:
-    """Returns the batches in the order they were done, and the records in that order and the one they were appended in."""
     opened = sim.batch_rows[: sim.run["opened_batch_count"]]
     appended = sim.record_rows[: sim.run["appended_record_count"]]
     batches = opened[np.argsort(opened["rank"])]

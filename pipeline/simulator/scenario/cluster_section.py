@@ -65,9 +65,6 @@ class ErrorSection(quantities.ScenarioPart):
             raise WrongValuesError((("to_s",), f"found {self.to_s:g}; expected a time after from_s"))
         return self
 
-    def build(self) -> ErrorWindow:
-        return ErrorWindow(round(self.from_s * SECOND), round(self.to_s * SECOND), round(self.ratio * PPM))
-
 
 class BrokerSection(quantities.ScenarioPart):
     """A broker; in a variant, keys of it to replace."""
@@ -108,7 +105,10 @@ class BrokerSection(quantities.ScenarioPart):
             oversleep_ns=MEASURED_OVERSLEEP if any(self.delay_ms.values) else ZERO,
             replica_wait_ns=self.replica_wait_ms,
             quota_bytes_per_s=self.quota_bytes_per_s or 0,
-            errors=tuple(window.build() for window in self.errors),
+            errors=tuple(
+                ErrorWindow(round(each.from_s * SECOND), round(each.to_s * SECOND), round(each.ratio * PPM))
+                for each in self.errors
+            ),
         )
 
 

@@ -40,8 +40,6 @@ class Gaps:
 
 @dataclass(frozen=True)
 class OnOff:
-    """Records come while on, and not while off; both last as long as their distributions say."""
-
     gap_ns: Distribution  # between two records while on
     on_ns: Distribution  # how long it is on; it begins so
     off_ns: Distribution  # how long it is off
@@ -190,7 +188,6 @@ class Scenario:
 
     @property
     def partition_starts(self) -> tuple[int, ...]:
-        """For each topic, the number of its first partition, counted over all topics; and their total."""
         return tuple(accumulate((len(topic.leaders) for topic in self.topics), initial=0))
 
     def list_choices(self, topic: Topic, producer: Producer) -> tuple[int, ...]:

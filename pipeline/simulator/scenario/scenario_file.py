@@ -40,7 +40,6 @@ class ScenarioFile:
     evidence: Evidence  # how far it is what its source ran
 
     def select(self, names: Sequence[str]) -> tuple[ScenarioVariant, ...]:
-        """The variants of those names, in the file's order, all for none; raises ConfigError where one is not there."""
         known = [variant.name for variant in self.variants]
         for name in names:
             if name not in known:

@@ -177,7 +177,6 @@ def format_schema() -> str:
 
 
 def _list_keys(part: type[ScenarioPart], indent: str, printed: set[type[ScenarioPart]]) -> Iterator[str]:
-    """The lines of a part; of one that was printed before, one line."""
     if part in printed:
         yield f"{indent}the keys of {part.__name__.removesuffix('Section').lower()} above"
         return
