@@ -22,10 +22,9 @@ def measure_broker_columns(
 ) -> dict[str, Any]:
     """Columns of `gold.broker_share` in one window, shape (brokers,), by id; NaN or None for an unknown value.
 
-    `loads` hold partitions without traffic; a leader below 0 is unknown. `capacities`: weights, else 1. Of `brokers`
-    each gets a row. `slots`: number, broker, bytes, sum of squared batch sizes; without any, batches are taken for
-    independent. `stood`: part of the window in which a broker was in the cluster, else all of it: so long its capacity
-    counts.
+    `capacities`: weights, else 1. Of `brokers` each gets a row. `slots`: number, broker, bytes, sum of squared batch
+    sizes; without any, batches are independent. `stood`: part of the window in which a broker, and so its capacity, was
+    there.
     """
     known = loads.take(loads.leader_id >= 0)
     broker_ids = sorted({*brokers} | set(np.unique(known.leader_id).tolist()))

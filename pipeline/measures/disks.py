@@ -26,11 +26,7 @@ FILE_DELETE_DELAY_MS = MINUTE_MS
 
 
 def hours_to_full(at_ms: Sequence[int], used_bytes: Sequence[int], disk_bytes: int) -> float | None:
-    """Hours until the disk is full if it goes on as it did, 0 where it is, `NO_END_HOURS` where no end is in sight.
-
-    Bytes used at instants of UTC milliseconds, ascending. None where too little is known: after less than an hour, or
-    two for what lies further ahead than a trend is followed.
-    """
+    """Hours until the disk is full at this pace; `NO_END_HOURS`: no end is in sight; None: too little is known."""
     if used_bytes[-1] >= FULL_RATIO * disk_bytes:
         return 0.0
     span = (at_ms[-1] - at_ms[0]) / HOUR_MS

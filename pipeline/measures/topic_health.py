@@ -22,11 +22,7 @@ _MOST_LOADS = 2_000_000  # that are placed at one time, of a topic of however ma
 def advise_partition_count(
     partition_count: int, *, broker_count: int, consumer_count: int = 0, is_keyed: bool = False
 ) -> tuple[int | None, str]:
-    """Next count that is a multiple of the brokers and, where it is near, of the consumers; and why.
-
-    None and '' where the present count is fine, or nothing better is near: beyond twice the present count, or as many as
-    consumers (members of the topic's largest group), partitions cost more than evenness brings.
-    """
+    """Next count that is a multiple of the brokers, and if near of the consumers, and why; None if none is better."""
     if partition_count <= 1 or broker_count < 1:
         return None, ""
     least = max(partition_count, consumer_count)

@@ -145,8 +145,7 @@ class Strategy:
 def choose_partition(strategy: Strategy, key: bytes | None, partition_count: int) -> int | None:
     """The partition a client chooses for a key, None where it is not a function of the key: the reference.
 
-    Of `Availability.WITH_LEADER` partitions with a leader are counted. `ConfigError`: there is no partition.
-    `InputError`: the client refuses such a key, or a user's function returned something else.
+    `InputError`: the client refuses such a key, or a user's function returned something else than a partition.
     """
     check_partition_count(partition_count)
     rule = strategy.rule_of(key)

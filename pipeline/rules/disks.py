@@ -23,8 +23,7 @@ Fillings = dict[int, tuple[int, int]]  # by window's start: bytes used, bytes in
 def measure_disks(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     """Hours until the first disk of a broker is full; a volume that several brokers report is judged of the first one.
 
-    A disk is the volume of a log directory where the broker reports its size and room, other files on it included; else
-    all of a broker's disks together, where the configuration has their size.
+    A disk is the volume of a log directory as the broker reports it, else all of its disks by the configuration.
     """
     from pipeline.measures.disks import NO_END_HOURS, hours_to_full
 

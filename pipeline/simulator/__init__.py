@@ -1,11 +1,6 @@
 """A Kafka producer and its brokers in virtual time: batches, requests, sticky partitions, latencies.
 
-In a notebook:
-
-    from pipeline.simulator.engine.result import QueueCounter
-    from pipeline.simulator.scenario.scenario_file import load_scenario
-    from pipeline.simulator.engine.simulate import simulate
-    from pipeline.simulator.summary import summarise_variants
+In a notebook, with `scenario.scenario_file`, `engine.simulate`, `engine.result` and `summary`:
 
     [variant] = load_scenario("kip-794-1mb").select(["adaptive"])      # or the path of a YAML file
     result = simulate(variant.scenario, seed=1, traces=True)

@@ -13,10 +13,9 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
     """Bytes and records that each broker appended between the last moments of two windows, as `Appended` has them.
 
     A window that reaches beyond the moments counts by its part. A log that was cut, or that another broker may have led
-    meanwhile, has no late bytes; one of a new partition began empty. `logs`: of leaders, with `at_ms`, when they were
-    seen, and `first_ms`, when anybody first told of the partition. `traffic`: rows of `silver.partition_traffic` with
-    `start_ms`, `offset_count` (offsets that batches cover or that are lost between) and `gone_count` (those whose
-    records are gone). `starts_ms`: of the windows with the later moments.
+    meanwhile, has no late bytes; one of a new partition began empty. `logs`: of leaders, seen at `at_ms`, of partitions
+    known since `first_ms`. `traffic`: `silver.partition_traffic` with `start_ms`, `offset_count` (offsets that batches
+    cover or that are lost between) and `gone_count` (those whose records are gone).
     """
     at = pl.col("at_ms")
     moments = logs.group_by((at // window_ms).alias("window")).agg(at.max()).sort("at_ms")

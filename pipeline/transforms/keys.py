@@ -18,9 +18,7 @@ Questions = Sequence[tuple[str, str, int]]
 def sum_keys(keys: DataFrame, others: DataFrame) -> DataFrame:
     """Sums records and bytes per key, topic-partition and window: rows of `silver.key_traffic` without cluster.
 
-    `keys` has a row per key of a log and window, `others` are about several. A key that a log's rows do not hold may
-    have been dropped there, as often as its `other_keys` row says: the errors of a key are those of all the partition's
-    logs.
+    A key that a log's rows do not hold may have been dropped there, as often as its `other_keys` row says.
     """
     of_keys = keys.groupBy(*_PARTITION, "key_id").agg(*_sums_of(_SUMS))
     dropped = others.where(F.col("kind") == "other_keys").groupBy(*_PARTITION)

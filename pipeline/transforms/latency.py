@@ -73,11 +73,7 @@ _VALUES = ("observed_at_ms", "request_total", "byte_total", "latency_avg", "late
 
 
 def measure_requests(samples: pl.DataFrame) -> pl.DataFrame:
-    """Mean latency of requests, and of batches in the producer, by span between scrapes, from `samples.with_labels`.
-
-    Columns are `_SUBJECT` and `_SPAN`, in order of time by client and broker. Rows without a broker have the wait of
-    batches of all brokers, as requests.
-    """
+    """Mean latency by span between scrapes, client and broker; without a broker the wait of batches of all brokers."""
     rows: list[dict[str, Any]] = []
     started = samples.filter(pl.col("name").is_in(START_NAMES)).group_by(_CLIENT)
     starts = {client: np.sort(own["value"].drop_nulls().unique().to_numpy()) for client, own in started}

@@ -94,11 +94,7 @@ def _look_up(state: pa.Table, name: str, default: str) -> pa.ChunkedArray:
 
 
 def count_replicas(cluster_state: pa.Table, away: Collection[int] = ()) -> pl.DataFrame:
-    """Partitions of `bronze.cluster_state` whose replicas are not as they should be, by window and topic.
-
-    Partitions of which nobody says it are counted as unknown; replicas of brokers `away` at the window's end are out of
-    the in-sync set whatever was observed before. Replicas of compacted topics differ in size by nature.
-    """
+    """Partitions whose replicas are not as they should be, by window and topic; brokers `away` have none in sync."""
     least = _look_up(cluster_state, "min.insync.replicas", "1")
     plain = ("replica_id", "is_in_sync", "is_leader", "is_preferred_leader", "leader_id", "size_bytes")
     states = cluster_state.select((*_TOPIC, "partition", *plain)).append_column("least", least)

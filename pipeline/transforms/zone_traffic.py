@@ -91,9 +91,9 @@ def sum_produce(window: WindowZones) -> pl.DataFrame:
 def list_zone_loads(window: WindowZones, keyed: pl.DataFrame) -> ZoneLoads:
     """Bytes of each partition by its producers' zone; what no session explains is spread over zones, as in the table.
 
-    `keyed`: `keyed_ratio` of bytes by topic, topic id and partition, as far as records were read. A partition's keyed
-    bytes are its producers' in proportion to what they would have there if each had keys in as many of its bytes as of
-    all its records; without reading they are that. Bytes without a session have no keys then.
+    `keyed`: `keyed_ratio` of bytes by topic, id and partition that were read. Keyed bytes are producers' in proportion
+    to what they would have if each had keys in as many of its bytes as of all its records; without a session there are
+    none.
     """
     known = _with_sessions(window.sent, window.sessions)
     guess = (pl.col("size_bytes") * (1.0 - pl.col("keyless_ratio").fill_null(1.0))).sum()

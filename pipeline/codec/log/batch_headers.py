@@ -1,4 +1,4 @@
-"""Headers of record batches: sizes and limits of magic 0 to 2 (`DefaultRecordBatch`, `LegacyRecord`), and their scan."""
+"""Headers of record batches: sizes and limits of magic 0 to 2 (`DefaultRecordBatch`, `LegacyRecord`), and a scan."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -18,8 +18,6 @@ from pipeline.model.log import Codec
 MAX_OUTPUT_BYTES = 256 << 20
 MAX_OUTPUT_RATIO = 1100  # gzip reaches 1032, LZ4 255; zstd of constant values may go beyond, see the floor
 UNBOUNDED_RATIO_BYTES = 16 << 20  # below this size no ratio is suspicious: a batch of constant values
-
-
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES = 16  # magic, version, lowest compatible version
 LZ4_MAGIC = b"\x04\x22\x4d\x18"

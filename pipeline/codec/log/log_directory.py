@@ -1,12 +1,10 @@
 """A log directory: names of partition directories, checkpoints, properties, metadata and producer snapshots.
 
-Parsers of text take the file's bytes, accept CRLF line ends (files that went through a Windows checkout have them), and
-raise `InputError` with the line number as its position; what is wrong with a line does not repeat it: a file of this
-name may hold anything. Kafka treats an empty file as no entries.
+Parsers of text take the file's bytes, accept CRLF, and raise `InputError` with the line number as its position, without
+the line: a file of this name may hold anything. Kafka treats an empty file as no entries.
 
-References: `LocalLog.parseTopicPartitionName` and `logDirNameWithSuffixCappedLength`, `Topic.validate`,
-`OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`, `MetaProperties`,
-`ProducerStateManager.readSnapshot` (Kafka 4.1).
+References: `LocalLog`, `Topic.validate`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`,
+`MetaProperties`, `ProducerStateManager.readSnapshot` (Kafka 4.1).
 """
 
 import re

@@ -1,11 +1,10 @@
 """Records of one batch in plain Python: for few batches, and for what the kernels do not read: message sets v0 and v1.
 
-A wrapper is a message whose value is a compressed message set. In magic 0 the inner messages carry absolute offsets;
-in magic 1 relative ones, counted so that the last one's absolute offset is the wrapper's. With log append time the
-wrapper's timestamp holds for all inner messages.
+A wrapper is a message whose value is a compressed message set. In magic 0 the inner messages carry absolute offsets; in
+magic 1 relative ones, counted so that the last one's is the wrapper's, whose log append time holds for all of them.
 
-References: Kafka `DefaultRecordBatch`, `DefaultRecord`, `EndTransactionMarker`, KIP-98; `ByteUtils.readVarint`,
-`readVarlong` (Protocol Buffers' sint32, sint64); `AbstractLegacyRecordBatch.DeepRecordsIterator`, KIP-31, KIP-32.
+References: Kafka `DefaultRecord`, `ByteUtils.readVarint` (Protocol Buffers' sint32, sint64),
+`AbstractLegacyRecordBatch.DeepRecordsIterator`, KIP-31, KIP-32, KIP-98.
 """
 
 import struct

@@ -71,7 +71,6 @@ def walk_batches(data: bytes, end: int, file_left: int, *, check_crc: bool) -> t
 
 
 def _find_stop(length: int, magic: int, most: int) -> Stop:
-    """Why an entry is not read, from its length and magic and the largest length that the file has room for."""
     if length == 0:
         return Stop.ZERO_LENGTH
     if not form.MIN_LENGTH[0] <= length <= form.MAX_LENGTH:
@@ -269,7 +268,7 @@ def _ends_in_zeros(file: FileIO, position: int) -> bool:
 
 
 def _open_wrappers(chunk: _Chunk) -> None:
-    """Completes the rows of compressed legacy wrappers from their inner sets, in place; a broken one gets a flaw."""
+    """Completes rows of compressed legacy wrappers from their inner sets; a broken one gets a flaw."""
     rows = chunk.rows
     is_wrapper = (rows["magic"] < MAX_MAGIC) & (rows["attributes"] & 7 != 0) & (rows["flaw"] == Flaw.NONE)
     for row in map(rows.__getitem__, np.flatnonzero(is_wrapper)):

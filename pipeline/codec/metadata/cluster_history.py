@@ -37,13 +37,11 @@ class MetadataEntry(NamedTuple):
 def fold_cluster_history(
     entries: Iterable[MetadataEntry], *, known_since_ms: int | None = None
 ) -> tuple[ClusterHistory, tuple[MetadataEntry, ...]]:
-    """Plays the records of a metadata log, in log order, a snapshot's first where the log no longer begins at 0.
+    """Plays the records of a metadata log, a snapshot's first, to the history and up to a thousand records left out.
 
-    A record takes effect at its batch's timestamp, or where a controller's clock steps back at the latest before; those
-    of a metadata transaction at its end, of an aborted one never. A change of leader raises the leader epoch by one.
-    States are known from `known_since_ms`, a snapshot's, or the first record on. Gives the history, and up to a
-    thousand records that were left out: their topic, partition or broker is not registered or cannot be, or configs are
-    more than a cluster has.
+    A record takes effect at its batch's timestamp, or where a clock steps back at the latest before; those of a
+    metadata transaction at its end, of an aborted one never. A change of leader raises the leader epoch by one. States
+    are known from `known_since_ms`, a snapshot's, or the first record on.
     """
     fold = _Fold()
     now_ms = first_ms = None

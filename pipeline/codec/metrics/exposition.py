@@ -1,9 +1,8 @@
 """Prometheus text exposition and OpenMetrics: the samples of a scrape page.
 
-An exporter writes the same series in every page, in the same bytes, and a broker's page has thousands of which a table
-needs hundreds. So the text of a series is parsed once, given its canonical name, and remembered; from then on a line
-costs a lookup and a float. `prometheus_client.parser` reads a page into families of objects, afresh each time, takes
-ten times as long, gives a torn page up whole and renames counters by their `# TYPE`; here names are kept as scraped.
+The same series stand in every page, in the same bytes, and of a broker's thousands a table needs hundreds. So the text
+of a series is parsed once, given its canonical name, and remembered; from then on a line costs a lookup and a float.
+`prometheus_client.parser` takes ten times as long, gives a torn page up whole and renames counters; names stay here.
 
 References: Prometheus text format 0.0.4, UTF-8 names quoted inside the braces; OpenMetrics 1.0.
 """

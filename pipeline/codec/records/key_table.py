@@ -1,13 +1,9 @@
 """Distinct keys of records, numbered in the order they are met; records and bytes by key, and sums of a log.
 
-A `KeyCounter` is exact while the keys fit its limit. Beyond it is Space-Saving in bulk: when there is no room for a
-key, the half with the least `record_count + count_error` is dropped, and the largest such sum among them becomes the
-error of every key met from then on: so often may it have come before. So the true count is between `record_count` and
-`record_count + count_error`; a key that is not among them came at most `max_count_error` times, at most records /
-(limit / 2); and all sums stay exact. The result depends on the records and their order, not on the chunks they come in.
-
-References: Metwally, Agrawal, El Abbadi, Efficient Computation of Frequent and Top-k Elements in Data Streams, 2005
-(Space-Saving); dropping half at once follows Agarwal et al., Mergeable Summaries, 2012.
+A `KeyCounter` is exact while the keys fit its limit. Beyond it is Space-Saving (Metwally and others, 2005) in bulk
+(Agarwal and others, 2012): the half with the least `record_count + count_error` is dropped, and the largest such sum
+among them becomes the error of every key met from then on. So the true count is between `record_count` and that plus
+`count_error`, a key that is not there came at most `max_count_error` times, and all sums stay exact.
 """
 
 import os

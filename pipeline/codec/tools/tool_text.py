@@ -1,16 +1,12 @@
 """Parses what Kafka's tools print about topics, log directories, offsets and consumer groups.
 
-Lines that are not data (log output, warnings) are passed over; a line that looks like data and does not parse is
-refused with its number.
+Lines that are not data are passed over; one that looks like data and does not parse is refused with its number. Tables
+of `kafka-consumer-groups` have a blank line before them and padded columns; cells are cut where the header's words
+begin, as a client id may hold blanks, or where nothing is padded by words. A client id or a group's name may hold line
+ends, too, and what follows them looks like any row: a line that is no row of its table's group is refused with all the
+text, and so is a partition that a group has twice.
 
-`kafka-consumer-groups --describe` prints a table per group, after a blank line, columns padded with blanks; `-` stands
-for nothing. Columns are taken by the names in the header line, so `--verbose` parses too. A client id may hold blanks,
-and a member's id begins with it: cells are cut where the header's words begin; where nothing is padded (copied by
-hand), by words. A client id or a group's name may hold line ends too, and what follows them looks like any row. So a
-line that is no row of its table's group is refused with all the text, and so is a partition that a group has twice.
-
-References: `TopicCommand`, `LogDirsCommand`, `GetOffsetShell` (Kafka 2.8 to 4.1), `ConsumerGroupCommand` (Kafka 2.4 to
-4.1).
+References: `TopicCommand`, `LogDirsCommand`, `GetOffsetShell`, `ConsumerGroupCommand` (Kafka 2.4 to 4.1).
 """
 
 import json

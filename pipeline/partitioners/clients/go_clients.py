@@ -1,22 +1,16 @@
 """Clients in Go: franz-go (and `rpk topic produce`), Sarama, segmentio/kafka-go.
 
-franz-go's `SaramaHasher` is not Sarama's choice but the unsigned remainder (librdkafka's, for CRC-32) on 64-bit
-machines; on 32-bit ones, and as `SaramaCompatHasher` (1.16) everywhere, it is Sarama's. A nil key is no key, an empty
-slice is hashed. Where KIP-480 draws until the partition is another one, `StickyPartitioner` takes the neighbour of a
-partition drawn twice in a row, which is then twice as likely. Unlike KIP-794, `UniformBytesPartitioner` weighs by 1 /
-(buffered records + 1) and does not wait for a batch to be full. From 1.22 `RackAwarePartitioning` with `Rack` shows any
-partitioner only the writable partitions led in the client's rack, where there are any and the record needs no
-consistent one (KIP-1123).
+franz-go's `SaramaHasher` is the unsigned remainder (librdkafka's, for CRC-32) on 64-bit machines; on 32-bit ones, and
+as `SaramaCompatHasher` (1.16) everywhere, it is Sarama's. A nil key is no key, an empty slice is hashed. Its
+`StickyPartitioner` takes the neighbour of a partition drawn twice in a row, which is then twice as likely;
+`UniformBytesPartitioner` weighs by 1 / (buffered records + 1) and does not wait for a batch to be full. From 1.22
+`RackAwarePartitioning` shows any partitioner only writable partitions led in the client's rack (KIP-1123).
 
-Without a key Sarama's pick is an index into the writable partitions. Whether there is a key is asked of the `Key`
-interface: `StringEncoder("")` and `ByteEncoder(nil)` are keys of no bytes. Before 1.50 it had no murmur2: set-ups
-called Java-compatible used the reference hash, which is FNV-1a. kafka-go's balancer is round robin for every record
-unless set, over all partitions; before August 2019 (commit c2af8e7) its `Hash` was not Sarama's where the top bit is
-set.
+Of Sarama `StringEncoder("")` and `ByteEncoder(nil)` are keys of no bytes; before 1.50 it had no murmur2: set-ups called
+Java-compatible used the reference hash, which is FNV-1a. kafka-go is round robin for every record unless set.
 
-References:
-    franz-go `pkg/kgo/partitioner.go`, its pull request 1347; Sarama `partitioner.go`,
-    `async_producer.go#partitionMessage`; kafka-go `balancer.go`.
+References: franz-go `pkg/kgo/partitioner.go`, its pull request 1347; Sarama `partitioner.go`,
+`async_producer.go#partitionMessage`; kafka-go `balancer.go`, before commit c2af8e7 not Sarama's with the top bit set.
 """
 
 from dataclasses import replace

@@ -1,21 +1,13 @@
 """Clients on the JVM: Apache Kafka's Java producer, from 0.8.2 on, and everything that wraps it; Spring, Scala, Pulsar.
 
 A key is hashed over all partitions, with a leader or not; a key of no bytes is a key. A partition named by the record
-wins. A custom partitioner's negative result is refused since 3.2.
+wins, as by Spring Cloud Stream, which takes of a byte array the identity. The Scala producer of Kafka 0.7 to 0.10 keeps
+a partition for records without a key until the metadata is read again. Pulsar's `keyBytes` travel as Base64.
 
-Spring Cloud Stream takes any object: of a byte array it takes the identity, which is not a function of the bytes. The
-partition is set on the record, so that no Kafka partitioner is asked; spring-kafka has no rule of its own (Java's). The
-Scala producer of Kafka 0.7 to 0.10 gives a record without a key to one random partition with a leader, kept until the
-metadata is read again (`topic.metadata.refresh.interval.ms`, 10 minutes). Pulsar's key is a text; `keyBytes` travel,
-and are hashed, as Base64.
-
-References:
-    Kafka `clients/producer/internals/{DefaultPartitioner,BuiltInPartitioner,StickyPartitionCache}.java`,
-    `clients/producer/{RoundRobinPartitioner,UniformStickyPartitioner}.java`; KIP-480, KIP-794, KIP-1123; KAFKA-9965,
-    KAFKA-17632; `GroupCoordinatorService.partitionFor`, `offsets.topic.num.partitions` (50); 0.8.2.0
-    `core/src/main/scala/kafka/producer/{DefaultPartitioner,ByteArrayPartitioner}.scala`; spring-cloud-stream
-    `PartitionHandler`, `DefaultPartitionSelector`; Pulsar `RoundRobinPartitionMessageRouterImpl`, `JavaStringHash`,
-    `Murmur3Hash32`; `hashingScheme`.
+References: Kafka `clients/producer/**/*Partitioner.java`, `StickyPartitionCache.java`, KIP-480, KIP-794, KIP-1123,
+KAFKA-9965, KAFKA-17632, `GroupCoordinatorService.partitionFor`, 0.8.2 `kafka/producer/*Partitioner.scala`;
+spring-cloud-stream `PartitionHandler`, `DefaultPartitionSelector`; Pulsar `RoundRobinPartitionMessageRouterImpl`,
+`JavaStringHash`, `Murmur3Hash32`, `hashingScheme`.
 """
 
 from dataclasses import replace

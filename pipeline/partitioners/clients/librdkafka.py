@@ -1,10 +1,9 @@
 """librdkafka and all its bindings (Python, Go, .NET, Node, PHP, Rust): the topic property `partitioner`.
 
-Null keys, and empty ones under `consistent_random`, are sticky for `sticky.partitioning.linger.ms` since 1.6, random per
-message before and where that is 0.
+Null keys, and empty ones under `consistent_random`, are sticky since 1.6, random per message before and where that is
+0.
 
-References:
-    librdkafka `src/rdkafka_msg.c` (`rd_kafka_msg_partitioner_*`, `rd_kafka_msg_sticky_partition`), `src/rdkafka_topic.c`.
+References: librdkafka `src/rdkafka_msg.c` (`rd_kafka_msg_partitioner_*`, `rd_kafka_msg_sticky_partition`).
 """
 
 from dataclasses import replace

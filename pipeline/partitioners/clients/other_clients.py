@@ -1,18 +1,13 @@
 """KafkaJS and platformatic/kafka for Node, kafka-python and aiokafka, Redpanda's own producer, the Rust crate `kafka`.
 
-KafkaJS counts with a random start, adding before it takes the remainder. Platformatic's default takes murmur2 as
-unsigned: other partitions than Java's for half of all keys, unless the partition count is a power of two; its
-`compatibilityPartitioner` (1.32) masks as Java does. Since 3.0 kafka-python's `send` asks any partitioner a second time
-for a record without a key that finds no open batch, as KIP-480 needs it. With a random choice such a record has two
-chances to meet an open batch, so partitions whose batches stay open for longer get more records. Redpanda's HTTP proxy,
-schema registry and audit log use its own producer; `rpk` is franz-go. Of the Rust crate (not `rdkafka`, which is
-librdkafka) an empty key is a null key on the wire.
+KafkaJS counts with a random start. Platformatic's default takes murmur2 as unsigned: other partitions than Java's for
+half of all keys, unless their count is a power of two. Since 3.0 kafka-python asks any partitioner a second time for a
+record without a key that finds no open batch, so partitions whose batches stay open for longer get more records.
+Redpanda's HTTP proxy, schema registry and audit log use its own producer. Of the Rust crate an empty key is a null key.
 
-References:
-    KafkaJS `src/producer/partitioners/`; platformatic/kafka `src/clients/producer/{partitioners,producer}.ts`;
-    kafka-python `kafka/partitioner/` (before December 2016, commit 46f9b1f6, the remainder was an index into an
-    unsorted list); aiokafka `aiokafka/partitioner.py`; Redpanda `src/v/kafka/client/partitioners.cc`; kafka-rust
-    `src/producer.rs`, `DefaultPartitioner`.
+References: KafkaJS `src/producer/partitioners/`; platformatic/kafka `src/clients/producer/{partitioners,producer}.ts`;
+kafka-python `kafka/partitioner/`; aiokafka `aiokafka/partitioner.py`; Redpanda `src/v/kafka/client/partitioners.cc`;
+kafka-rust `src/producer.rs`, `DefaultPartitioner`.
 """
 
 from dataclasses import replace

@@ -10,23 +10,14 @@
 | 4.0 | linger.ms 5 (KIP-1030); more than 5 in flight is an error, before it switched idempotence off |
 | 4.4 | `partitioner.rack.aware` (KIP-1123), which demands a `client.rack` |
 
-librdkafka differs: `linger.ms` is 5 since 1.5 (0.5 before), a batch may hold 1 MB and 10,000 messages, a million
-requests may be in flight (5 with idempotence), keyless messages stay on a partition for
-`sticky.partitioning.linger.ms`, and idempotence is off unless asked for.
+librdkafka's `linger.ms` is 5 since 1.5 (0.5 before), a batch may hold 1 MB and 10,000 messages, a million requests may
+be in flight (5 with idempotence), keyless messages stay on a partition for `sticky.partitioning.linger.ms`, and
+idempotence is off unless asked for. Others batch as Java does, but franz-go and Sarama in batches of 1 MB; Sarama,
+aiokafka and an idempotent kafka-python have one batch of a partition in flight.
 
-Other clients batch as Java does, with differences:
-
-| client | difference |
-|---|---|
-| franz-go | batches of 1 MB; its own partitioners, any of which may be rack-aware from 1.22 (`RackAwarePartitioning`) |
-| Sarama | batches of 1 MB; one batch of a partition in flight; it waits for the time since a broker's first record |
-| kafka-python | a record without a key that finds no open batch is drawn a second partition; if idempotent one batch of a partition in flight |
-| aiokafka | one request in flight; a request takes the batches alone that need not wait longer |
-
-References: Kafka `clients/producer/{KafkaProducer,ProducerConfig}.java`, tested against those classes of released
-clients; librdkafka `CONFIGURATION.md`, `INTRODUCTION.md`, `rdkafka_conf.c` (`rd_kafka_conf_finalize`); franz-go
-`pkg/kgo/{config,sink}.go`; Sarama `async_producer.go`, `produce_set.go`; kafka-python `producer/sender.py`; aiokafka
-`producer/{sender,message_accumulator}.py`.
+References: Kafka `KafkaProducer.java`, `ProducerConfig.java`, tested against released clients; librdkafka
+`CONFIGURATION.md`, `rdkafka_conf.c` (`rd_kafka_conf_finalize`); franz-go `pkg/kgo/{config,sink}.go`; Sarama
+`async_producer.go`, `produce_set.go`; kafka-python `producer/sender.py`; aiokafka `producer/message_accumulator.py`.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Completion of batches that were sent, or are too old (`Sender.completeBatch`, `failBatch`); a producer's transactions.
+"""Completion of batches that were sent or are too old (`Sender.completeBatch`, `failBatch`); transactions.
 
 `commitTransaction()` (`TransactionManager`, KIP-98) sends all that waits, then `EndTxn`, and the thread waits for the
 answer. Before KIP-890 a transaction's first record in a partition follows `AddPartitionsToTxn`. While the coordinator
@@ -228,14 +228,3 @@ def _give_up_in_flight(
         elif not batch.is_done:
             producer.next_expiry_ns = min(producer.next_expiry_ns, expiry_ns)
         number = batch.next_in_request
-
-
-@njit
-def find_first_expiry_ns(sim: Simulation, producer: ProducerState) -> int:
-    earliest_ns = NEVER
-    place = find_next(sim, producer.queues_with_batches, -1)
-    while place >= 0:
-        head = sim.queues[producer.first_queue + place].head
-        earliest_ns = min(earliest_ns, accumulator.find_expiry(producer, sim.batches[head]))
-        place = find_next(sim, producer.queues_with_batches, place)
-    return earliest_ns

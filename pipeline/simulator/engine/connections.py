@@ -6,18 +6,9 @@ the throttle time; the connection is then muted for so long.
 """
 
 from pipeline.compilation import njit
+from pipeline.simulator.engine import primitives
 from pipeline.simulator.engine.accumulator import round_time
 from pipeline.simulator.engine.client_state import ClientRequest, ProducerState
-from pipeline.simulator.engine.primitives import (
-    add_member,
-    count_latency,
-    draw,
-    draw_below,
-    find_delay_ns,
-    find_next,
-    remove_member,
-    set_clock,
-)
 from pipeline.simulator.engine.state import MS, NONE, QUOTA_RING, SECOND, BrokerState, NodeConnection, Simulation
 
 QUOTA_SAMPLE_COUNT = 11  # quota.window.num
@@ -92,14 +83,14 @@ def serve_request(sim: Simulation, connection: NodeConnection, now_ns: int) -> i
         _write_batches(sim, request)
     done_ns = start_ns + service_ns
     connection.idle_since_ns = done_ns
-    delay_ns = find_delay_ns(sim, broker.first_delay, broker.delay_count, done_ns)
+    delay_ns = primitives.find_delay_ns(sim, broker.first_delay, broker.delay_count, done_ns)
     if delay_ns and request.batch_count:  # delays are known of Produce requests alone
-        done_ns += delay_ns + draw(sim.distributions[broker.oversleep_ns], connection.oversleep_stream)
+        done_ns += delay_ns + primitives.draw(sim.distributions[broker.oversleep_ns], connection.oversleep_stream)
     producer = sim.producers[connection.producer]
     if request.batch_count and not producer.adds_partitions and request.arrived_ns < producer.markers_until_ns:
         done_ns += CONCURRENT_RETRY_NS  # the broker itself adds partitions to the transaction (KIP-890)
     if producer.acks < 0 and not request.is_error:
-        done_ns += draw(sim.distributions[broker.replica_wait_ns], connection.replica_wait_stream)
+        done_ns += primitives.draw(sim.distributions[broker.replica_wait_ns], connection.replica_wait_stream)
     return done_ns
 
 
@@ -124,7 +115,7 @@ def _draw_service_ns(sim: Simulation, connection: NodeConnection, request: Clien
     for number in range(broker.first_idle, broker.first_idle + broker.idle_count):
         if sim.idle_levels[number].from_ns <= now_ns - connection.idle_since_ns:
             request_ns = sim.idle_levels[number].request_ns
-    service_ns = draw(sim.distributions[request_ns], connection.service_stream)
+    service_ns = primitives.draw(sim.distributions[request_ns], connection.service_stream)
     service_ns += max(request.batch_count - 1, 0) * broker.partition_ns
     service_ns += (request.size_bytes * broker.kib_ns) >> 10
     if now_ns < broker.warm_up_ns:
@@ -151,7 +142,7 @@ def _fails(sim: Simulation, connection: NodeConnection, broker: BrokerState, now
     for number in range(broker.first_error, broker.first_error + broker.error_count):
         span = sim.error_spans[number]
         if span.start_ns <= now_ns < span.end_ns:
-            return draw_below(connection.error_stream, _MILLION) < span.chance_ppm
+            return primitives.draw_below(connection.error_stream, _MILLION) < span.chance_ppm
     return False
 
 
@@ -159,7 +150,7 @@ def _fails(sim: Simulation, connection: NodeConnection, broker: BrokerState, now
 def can_send(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> bool:
     if not connection.is_connected and not connection.is_connecting:
         connection.is_connecting = True
-        set_clock(sim, connection.number, now_ns + producer.connect_ns)
+        primitives.set_clock(sim, connection.number, now_ns + producer.connect_ns)
     return (
         connection.is_connected
         and connection.in_flight_count < producer.max_in_flight_count
@@ -203,7 +194,7 @@ def free_request(sim: Simulation, number: int) -> None:
 def put_in_flight(sim: Simulation, producer: ProducerState, connection: NodeConnection, number: int) -> None:
     if connection.last_in_flight == NONE:
         connection.first_in_flight = number
-        add_member(sim, producer.in_flight_brokers, connection.broker)
+        primitives.add_member(sim, producer.in_flight_brokers, connection.broker)
     else:
         sim.requests[connection.last_in_flight].next_in_flight = number
     connection.last_in_flight = number
@@ -228,13 +219,13 @@ def send_request(
     while batch_number != NONE:
         batch = sim.batches[batch_number]
         if batch.attempt_count == 0:
-            count_latency(sim.queue_times[batch.queue], now_ns - batch.created_ns)
+            primitives.count_latency(sim.queue_times[batch.queue], now_ns - batch.created_ns)
         batch_number = batch.next_in_request
 
 
 @njit
 def poll(sim: Simulation, producer: ProducerState) -> None:
-    broker = find_next(sim, producer.ready_brokers, -1)
+    broker = primitives.find_next(sim, producer.ready_brokers, -1)
     while broker >= 0:
         connection = sim.connections[producer.first_connection + broker]
         number = connection.first_new
@@ -242,9 +233,9 @@ def poll(sim: Simulation, producer: ProducerState) -> None:
         while number != NONE:
             response_ns = submit_request(sim, connection, number)
             if response_ns >= 0:
-                set_clock(sim, connection.number, response_ns)
+                primitives.set_clock(sim, connection.number, response_ns)
             number = sim.requests[number].next_in_flight
-        broker = find_next(sim, producer.ready_brokers, broker)
+        broker = primitives.find_next(sim, producer.ready_brokers, broker)
 
 
 @njit
@@ -255,7 +246,7 @@ def complete_next(sim: Simulation, producer: ProducerState, connection: NodeConn
     connection.in_flight_count -= 1
     if connection.first_in_flight == NONE:
         connection.last_in_flight = NONE
-        remove_member(sim, producer.in_flight_brokers, connection.broker)
+        primitives.remove_member(sim, producer.in_flight_brokers, connection.broker)
     return number
 
 
@@ -272,7 +263,7 @@ def disconnect(sim: Simulation, producer: ProducerState, connection: NodeConnect
     connection.timed_out += connection.in_flight_count
     connection.is_connected = False
     connection.is_connecting = True
-    set_clock(sim, connection.number, now_ns + producer.reconnect_backoff_ns + producer.connect_ns)
+    primitives.set_clock(sim, connection.number, now_ns + producer.reconnect_backoff_ns + producer.connect_ns)
     number = connection.head
     connection.head = connection.tail = NONE
     while number != NONE:

@@ -1,14 +1,9 @@
 """The sender: a thread of the client that sleeps in its poll, and once awake iterates (`Sender.runOnce`).
 
-An iteration, all at one moment:
-
-1. handle the responses that arrived: complete batches, or queue them again; free their memory;
-2. close connections whose oldest request is older than `request.timeout.ms`;
-3. find the brokers with something to send (`RecordAccumulator.ready`), leave out those that cannot be sent to; none
-   while a request to the coordinator of its transactions is on its way;
-4. send each of the others one request (`drain`; librdkafka: one for each partition that is ready);
-5. give up batches older than `delivery.timeout.ms`;
-6. poll: not at all if there was a broker to send to, else until waiting alone makes something ready.
+An iteration, all at one moment: handle the responses that arrived; close connections whose oldest request is late; find
+the brokers with something to send (`RecordAccumulator.ready`) that can be sent to, none while a coordinator's answer is
+due; send each one request (`drain`; librdkafka: one for each partition that is ready); give up batches that are too
+old; poll: not at all if there was a broker to send to, else until waiting alone makes something ready.
 
 It then is busy for what the iteration cost. A call (`wakeup`) while busy makes the poll return at once; a call or a
 response while it sleeps wakes it, which takes its time. More calls before the next iteration are free.
@@ -16,7 +11,7 @@ response while it sleeps wakes it, which takes its time. More calls before the n
 
 from pipeline.compilation import njit
 from pipeline.simulator.engine import connections
-from pipeline.simulator.engine.accumulator import drain_batch, is_next, round_time
+from pipeline.simulator.engine.accumulator import drain_batch, find_expiry, is_next, round_time
 from pipeline.simulator.engine.batches import is_full
 from pipeline.simulator.engine.client_state import (
     ClientRequest,
@@ -25,12 +20,7 @@ from pipeline.simulator.engine.client_state import (
     ProducerState,
     RandomStream,
 )
-from pipeline.simulator.engine.completion import (
-    complete_requests,
-    find_first_expiry_ns,
-    find_transactional_wait_ns,
-    give_up_expired_batches,
-)
+from pipeline.simulator.engine.completion import complete_requests, find_transactional_wait_ns, give_up_expired_batches
 from pipeline.simulator.engine.primitives import add_member, clear_set, draw, find_next, is_empty, set_clock
 from pipeline.simulator.engine.state import MS, NEVER, NONE, NodeConnection, Simulation
 
@@ -262,7 +252,11 @@ def _find_poll_end_ns(sim: Simulation, producer: ProducerState, now_ns: int, nex
         end_ns = min(end_ns, connections.find_timeout_ns(sim, producer, connection))
         broker = find_next(sim, producer.in_flight_brokers, broker)
     if end_ns > producer.next_expiry_ns:
-        end_ns = min(end_ns, find_first_expiry_ns(sim, producer))
+        place = find_next(sim, producer.queues_with_batches, -1)
+        while place >= 0:
+            head = sim.queues[producer.first_queue + place].head
+            end_ns = min(end_ns, find_expiry(producer, sim.batches[head]))
+            place = find_next(sim, producer.queues_with_batches, place)
     if end_ns >= NEVER:
         return NEVER
     round_up_ns = MS - 1 if producer.is_java else 0

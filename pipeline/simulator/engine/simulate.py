@@ -13,19 +13,11 @@ from numba.core import types
 from numpy.typing import NDArray
 
 from pipeline.compilation import kernel, njit
+from pipeline.simulator.engine import result
 from pipeline.simulator.engine.connections import release_request, serve_request, take_response
 from pipeline.simulator.engine.initial_state import lay_out
 from pipeline.simulator.engine.primitives import find_earliest, set_clock
 from pipeline.simulator.engine.producer import close, find_first_due_ns, go_on, is_fed
-from pipeline.simulator.engine.result import (
-    BATCH_TRACE,
-    RECORD_TRACE,
-    ConnectionCounter,
-    Histograms,
-    ProducerCounter,
-    QueueCounter,
-    SimulationResult,
-)
 from pipeline.simulator.engine.sender import end_poll, run_once
 from pipeline.simulator.engine.state import ALL_FED, NEVER, NONE, SIMULATION, Simulation
 from pipeline.simulator.scenario.measured import settle_run
@@ -113,7 +105,7 @@ def simulate(
     traces: bool = False,
     fed_record_count: int = FED_RECORD_COUNT,
     marks_ns: Sequence[int] = (),
-) -> SimulationResult:
+) -> result.SimulationResult:
     """Simulates a scenario with one seed; the same two give the same result on every machine.
 
     Other threads run meanwhile. Memory grows with what waits and is in flight, with `traces` by 81 bytes for each batch
@@ -141,15 +133,15 @@ def simulate(
             answered.append(_read_answered(sim))
     answered += [_read_answered(sim)] * (len(marks_ns) - len(answered))
     batch_trace, record_trace = _read_traces(sim) if traces else (None, None)
-    return SimulationResult(
+    return result.SimulationResult(
         scenario=scenario.name,
         seed=seed,
         leaders=scenario.leaders,
         producer_count=len(scenario.producers),
         end_ns=int(sim.run["now_ns"]),
-        queues=_read_counters(sim.queues[1:], QueueCounter),
-        connections=_read_counters(sim.connections[1:], ConnectionCounter),
-        producers=_read_counters(sim.producers, ProducerCounter),
+        queues=_read_counters(sim.queues[1:], result.QueueCounter),
+        connections=_read_counters(sim.connections[1:], result.ConnectionCounter),
+        producers=_read_counters(sim.producers, result.ProducerCounter),
         latencies=_read_histograms(sim.latencies[1:]),
         queue_times=_read_histograms(sim.queue_times[1:]),
         request_latencies=_read_histograms(sim.request_latencies[1:]),
@@ -208,9 +200,9 @@ def _read_answered(sim: Arrays) -> NDArray[np.int64]:
     return np.stack([latencies["counts"].sum(axis=1, dtype=np.int64), latencies["sum_ns"]], axis=1)
 
 
-def _read_histograms(rows: Arrays) -> Histograms:
+def _read_histograms(rows: Arrays) -> result.Histograms:
     mins_ns = np.where(rows["min_ns"] == NEVER, 0, rows["min_ns"])
-    return Histograms(rows["counts"], rows["sum_ns"], mins_ns, rows["max_ns"])
+    return result.Histograms(rows["counts"], rows["sum_ns"], mins_ns, rows["max_ns"])
 
 
 def _read_traces(sim: Arrays) -> tuple[pa.Table, pa.Table]:
@@ -221,7 +213,7 @@ def _read_traces(sim: Arrays) -> tuple[pa.Table, pa.Table]:
     owners = opened[records["batch_row"]]
     of_records = [
         pa.array((records if column.name in records.dtype.names else owners)[column.name]).cast(column.type)
-        for column in RECORD_TRACE
+        for column in result.RECORD_TRACE
     ]
-    of_batches = [pa.array(batches[column.name]).cast(column.type) for column in BATCH_TRACE]
-    return pa.table(of_batches, BATCH_TRACE), pa.table(of_records, RECORD_TRACE)
+    of_batches = [pa.array(batches[column.name]).cast(column.type) for column in result.BATCH_TRACE]
+    return pa.table(of_batches, result.BATCH_TRACE), pa.table(of_records, result.RECORD_TRACE)

@@ -1,14 +1,12 @@
 """Measurements of real clients and brokers, the defaults of scenarios, each with its source; how two runs differ.
 
 Bed: brokers 4.1.1 behind a proxy that takes one request at a time and holds Produce responses, clients 3.2.3 to 4.1.1,
-Java 17, two cores, loopback, nothing else running. `quiet runs` are KIP-794's experiment on it. What a client's threads
-cost was noted by a client that reads its clock (`tests/lab/producers/TimedLoad.java`), its code compiled, 2,048 records
-a second, three versions timed twice: medians of each quantile of the six. How figures move with each of these numbers:
-`docs/evidence/simulator.md`.
+Java 17, two cores, loopback. `quiet runs` are KIP-794's experiment on it. What a client's threads cost was noted by
+`tests/lab/producers/TimedLoad.java`, 2,048 records a second, three versions timed twice: medians of the six.
+`docs/evidence/simulator.md` says how figures move with each.
 
-Two real runs of one setting differ by more than chance: some minutes later the same machine takes half as long again
-for a request or to wake a thread. So each run draws one factor for each broker's service and one for each client's
-threads. Where a scenario gives exact times the factors are 1.
+Some minutes later the same machine takes half as long again for a request or to wake a thread. So each run draws one
+factor for each broker's service and one for each client's threads; where a scenario gives exact times they are 1.
 """
 
 from dataclasses import replace

@@ -8,8 +8,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pipeline.codec.log.index_files import OffsetIndex, TimeIndex, read_offset_index, read_time_index
-from pipeline.codec.log.lookup import OffsetLookup, TimestampLookup, find_offset, find_timestamp
+from pipeline.codec.log.index_files import (
+    OffsetIndex,
+    OffsetLookup,
+    TimeIndex,
+    TimestampLookup,
+    find_offset,
+    find_timestamp,
+    read_offset_index,
+    read_time_index,
+)
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile

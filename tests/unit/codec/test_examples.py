@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from pipeline.codec.log.index_files import IndexLookup, search_index
 from pipeline.codec.log.log_directory import DirectoryName, parse_directory_name
-from pipeline.codec.log.lookup import IndexLookup, search_index
 from pipeline.codec.log.record_batch import read_varint
 from pipeline.codec.metrics.exposition import ExpositionReader, has_wanted
 from pipeline.codec.metrics.metric_names import name_series

@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from pipeline.codec.log.index_files import OffsetIndex, TimeIndex
-from pipeline.codec.log.lookup import IndexLookup, find_offset, find_timestamp, search_index
+from pipeline.codec.log.index_files import (
+    IndexLookup,
+    OffsetIndex,
+    TimeIndex,
+    find_offset,
+    find_timestamp,
+    search_index,
+)
 from pipeline.codec.log.segment import iter_batches, scan_headers
 from pipeline.errors import InputError
 from tests.batches import START_MS, make_batch, make_records, make_wrapper
