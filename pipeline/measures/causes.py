@@ -65,10 +65,7 @@ def split_causes(loads: WindowLoads, broker: Places, expected_share: Floats) -> 
 
 
 def _luck_p_values(loads: WindowLoads, broker: Places, light_bytes: Floats, brokers: int) -> Floats:
-    """One-sided chance of each broker's light-key excess if every light key fell on any partition of its topic.
-
-    The variance of a broker's part of topic t is `(L_t)^2 q (1 - q) / N_t`, q the part of t's partitions that it leads.
-    """
+    """One-sided chance of each broker's light-key excess if every light key fell on any partition of its topic."""
     topics = len(loads.topics)
     of_topic = np.bincount(loads.topic, np.nan_to_num(loads.light_ratio) * loads.size_bytes, topics)
     units = np.where(loads.light_unit_count > 0, loads.light_unit_count, np.inf)

@@ -56,7 +56,6 @@ def required_units(partition_count: int, excess: float, level: float) -> float:
 
 
 def _ratio_deviation(expected_share: float, unit_count: float, ratio: float = 1.0) -> float:
-    """Standard deviation of the share ratio of a broker that carries `ratio` times its expected share in the long run."""
     return math.sqrt(ratio * max(0.0, 1 - ratio * expected_share) / (expected_share * unit_count))
 
 
@@ -156,7 +155,6 @@ def slot_ms(window_ms: int) -> int:
 
 
 def place_slots(slots: Sequence[tuple[int, int, float, float]], broker_ids: Sequence[int]) -> SlotLoads | None:
-    """Slots (number, broker, bytes, sum of squared batch sizes) as arrays, from the first to the last; None without any."""
     place = {broker_id: number for number, broker_id in enumerate(broker_ids)}
     known = [row for row in slots if row[1] in place]
     if not known:

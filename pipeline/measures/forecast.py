@@ -43,10 +43,7 @@ class DayAhead:
 
 
 def forecast_days(history: Hours, day_steps: int, *, grows: bool = False) -> tuple[DayAhead, ...]:
-    """Forecasts the next seven days of several series, from `history` by step and series, NaN where unknown.
-
-    `day_steps`: steps in a day. `grows`: forecast is how much a value grows, as of a disk, not the value itself.
-    """
+    """Forecasts seven days from `history` by step and series (NaN: unknown); `grows`: how much a value grows."""
     series = history[-HISTORY_DAYS * day_steps :]
     known = len(series) - np.argmax(~np.isnan(series), axis=0) * 1.0
     known[np.isnan(series).all(axis=0)] = 0

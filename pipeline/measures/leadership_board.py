@@ -163,10 +163,7 @@ def list_replica_moves(board: Board, chosen: Places, *, most: int | None = None)
 def choose_gone(
     partition: PlacedPartition, leader_id: int, rack: str | None, racks: Mapping[int, str | None]
 ) -> int | None:
-    """Chooses the replica that makes room for one in a rack and leaves as many racks, the leader's if it can be.
-
-    A dead one it must be, where there is one: then the receiver brings its rack where the live ones leave one free.
-    """
+    """The replica, a dead one if there is, that makes room in a rack and leaves as many racks; best the leader's."""
     dead = list_dead(partition, racks)
     if len(dead) > 1:
         return None

@@ -22,8 +22,6 @@ class LedSpan(NamedTuple):
 
 
 class SampleGap(NamedTuple):
-    """A broker's metrics stayed away while another's came; instants in UTC milliseconds."""
-
     broker_id: int
     seen_ms: int  # its last sample before
     missed_ms: int  # the last sample of any other before its next
@@ -144,7 +142,6 @@ def _outage_in(
 
 
 def sum_known_ms(outages: Iterable[Outage], start_ms: int, end_ms: int) -> dict[int, int]:
-    """For how long of a span each broker was away at least; without those that were not."""
     away_ms: dict[int, int] = {}
     for outage in outages:
         known_ms = outage.known_ms(start_ms, end_ms)

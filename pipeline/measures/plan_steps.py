@@ -33,7 +33,6 @@ class Changes:
         self._refresh(np.arange(len(number)))
 
     def make_best(self) -> bool:
-        """Makes the change that gains most for its price, or else the best two together; returns whether there was one."""
         if self._board.effort.is_spent() or not len(self._number):
             return False
         rates = self._within_budget(self._rates)

@@ -116,7 +116,6 @@ def _choose(plans: Sequence[ReassignmentPlan], board: Board) -> ReassignmentPlan
 
 
 def _plan_replicas(board: Board, thrift: float) -> ReassignmentPlan:
-    """Replicas, then leaders and replicas in turn; on a board where leadership may have been handed over before."""
     for round_number in range(MOST_ROUNDS):
         before = board.leader.copy()
         if round_number:

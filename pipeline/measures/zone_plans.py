@@ -34,7 +34,6 @@ class ZoneLoads:
     keyless: Mapping[Place, BytesByZone] = field(default_factory=dict)
 
     def make_rack_aware(self, partitions: Iterable[PlacedPartition], racks: Mapping[int, str]) -> "ZoneLoads":
-        """The same producers if all were rack-aware, on these leaders; `racks` are of brokers, "" without one."""
         by_topic: dict[str, list[PlacedPartition]] = defaultdict(list)
         for one in partitions:
             by_topic[one.topic].append(one)

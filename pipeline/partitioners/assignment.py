@@ -54,7 +54,6 @@ def _apply_rule(
 
 
 def _prepare_keys(form: KeyForm, keys: pa.Array) -> pa.Array:
-    """The texts that stand for keys, made one by one; other forms are hashed as they are."""
     if form not in {KeyForm.BASE64, KeyForm.DECIMALS}:
         return keys
     raw = keys.cast(pa.large_binary()).to_pylist()

@@ -96,7 +96,6 @@ def load_custom(name: str) -> Strategy:
 
 
 def check_determinism(strategy: Strategy, keys: Iterable[bytes], partition_count: int) -> None:
-    """Asks a user's function twice about every key; `InputError` where answers differ or are out of range."""
     for key in keys:
         first, second = (choose_partition(strategy, key, partition_count) for _ in range(2))
         if first != second:
@@ -124,8 +123,6 @@ class KeyFunction:
 
 @dataclass(frozen=True)
 class StrategyFamily:
-    """Strategies that put every key with bytes in the same place; the one that represents them first."""
-
     name: str
     function: KeyFunction
     strategies: tuple[str, ...]

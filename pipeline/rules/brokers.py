@@ -57,7 +57,6 @@ def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
 
 def _leaders_moved(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    """Partitions that a broker led in a window before another did, by the leader epochs of their batches."""
     led: dict[tuple[int, str, str, int], list[tuple[int, int]]] = defaultdict(list)
     carriers: dict[int, set[int]] = defaultdict(set)
     columns = ("window_start_ms", "topic", "topic_id", "partition", "leader_epoch", "leader_id")
@@ -132,7 +131,6 @@ def _throttled(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
 
 
 def _failed_sends(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    """Records that a producer gave up, as it reports them; what librdkafka reports are requests."""
     columns = ("instance", "error_rate_per_s", "covered_ms", "source")
     for (start_ms, client_id), rows in _by_client(given, *columns).items():
         counts: dict[str, float] = {}

@@ -83,10 +83,7 @@ def list_probabilities() -> tuple[float, ...]:
 
 
 def make_quantile_table(points: Sequence[tuple[float, int]]) -> NDArray[np.int64]:
-    """The table, `TABLE_LENGTH` rising numbers, of a distribution known at some quantiles, lines between.
-
-    `points`: a probability and a whole number up to `MAX_TABLE_VALUE`, rising from 0 to 1; `InputError` for others.
-    """
+    """The table of a distribution known at points of rising probability, 0 to 1, and value; `InputError` for others."""
     _check_points(points)
     known = np.array([probability for probability, _ in points])
     values = np.array([value for _, value in points], np.int64)

@@ -183,7 +183,6 @@ def _take_ranges(runs: Sequence[Figures]) -> Mapping[str, Range]:
 
 
 def take_range(values: Iterable[float | None]) -> Range:
-    """Median, 5 % and 95 % of some seeds' values, between two by a straight line."""
     known = np.array([value for value in values if value is not None], dtype=np.float64)
     if not len(known):
         return Range(None, None, None)

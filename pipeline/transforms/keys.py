@@ -16,10 +16,7 @@ Questions = Sequence[tuple[str, str, int]]
 
 
 def sum_keys(keys: DataFrame, others: DataFrame) -> DataFrame:
-    """Sums records and bytes per key, topic-partition and window: rows of `silver.key_traffic` without cluster.
-
-    A key that a log's rows do not hold may have been dropped there, as often as its `other_keys` row says.
-    """
+    """Sums by key, partition and window to `silver.key_traffic`; a key may have been dropped from a log's rows."""
     of_keys = keys.groupBy(*_PARTITION, "key_id").agg(*_sums_of(_SUMS))
     dropped = others.where(F.col("kind") == "other_keys").groupBy(*_PARTITION)
     unnamed = dropped.agg(F.sum("count_error").alias("unnamed_count"), F.sum("size_error_bytes").alias("unnamed_bytes"))
@@ -74,7 +71,6 @@ def key_problem_rows(others: DataFrame) -> list[dict[str, Any]]:
 
 
 def sum_key_matrices(others: DataFrame, questions: Questions) -> DataFrame:
-    """Sums over keys per partition they are in and partition they would be in: rows of `silver.key_matrices`."""
     counted = ("key_count", "record_count", "size_bytes")
     cells = others.where(F.col("kind") == "cell").groupBy(*_PARTITION, "question", "chosen_partition")
     sums = cells.agg(*_sums_of(counted))

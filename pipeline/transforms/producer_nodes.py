@@ -89,11 +89,7 @@ def summarise_nodes(samples: pl.DataFrame, settings: SampleSettings) -> pl.DataF
 def finish_nodes(
     nodes: pa.Table, *, precedence: Sequence[str], client_configs: Mapping[str, Mapping[str, str]]
 ) -> pa.Table:
-    """Rows of `silver.producer_nodes` without cluster, from `summarise_nodes` of all instances.
-
-    Of two sources that hold a client in a window the earlier in `precedence` counts, and of one source what is scraped
-    of the client, not what it pushed to brokers. `client_configs`: configured settings by client id.
-    """
+    """Rows of `silver.producer_nodes`; of sources that hold a client the first in `precedence` counts."""
     order = {source: place for place, source in enumerate(precedence)}
     source = pl.col("source").replace_strict(order, default=len(order), return_dtype=pl.Int64)
     place = source * 2 + pl.col("node_is_pushed")
@@ -138,7 +134,6 @@ def read_node_values(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_client_values(samples: pl.DataFrame) -> pl.DataFrame:
-    """One row per producer and instant, with what the client is: `client_version` and `_TELLS`."""
     names = [CLIENT_VERSION, *(name for sources in _CLIENT_VALUES.values() for name in sources)]
     # Rules that cache, as Confluent's do, give `<cache>`.
     is_version = (pl.col("name") == CLIENT_VERSION) & pl.col("version").str.contains(r"^\d")

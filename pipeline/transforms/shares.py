@@ -106,7 +106,6 @@ def weigh_keys(key_traffic: pl.DataFrame, loads: pl.DataFrame) -> pl.DataFrame:
 
 
 def sum_topic_keys(weighed: pl.DataFrame) -> pl.DataFrame:
-    """Keys of each topic: how many, how many count, the heaviest; one row per window and topic."""
     ratio, size = pl.col("topic_ratio"), pl.col("size_bytes")
     heaviest = ratio.filter(ratio > _LEAST_RATIO).sort(descending=True).head(HOT_KEYS_KEPT)
     return weighed.group_by(_TOPIC).agg(

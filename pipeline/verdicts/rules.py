@@ -180,7 +180,6 @@ def find_unjudged(verdicts: Iterable[Verdict]) -> Verdict | None:
 
 
 def find_doubt(verdicts: Collection[Verdict]) -> str | None:
-    """Why no share of the newest window was judged, as when data is missing; None where one was."""
     if not has_share(verdicts):
         return "it was measured and not judged: run it again"
     unjudged = find_unjudged(verdicts)

@@ -40,8 +40,6 @@ class SkippedWindow:
 
 @dataclass(frozen=True, slots=True)
 class SourceBeginning:
-    """When a source was first asked for a window, and the first window that it brought anything for; window starts."""
-
     asked_ms: int
     brought_ms: int | None  # None: nothing yet
 

@@ -49,7 +49,6 @@ def _read_zig_zag(data: bytes | memoryview, position: int, max_bytes: int, *, bi
 
 
 def read_entry_records(entry: bytes) -> list[Record]:
-    """The records of a whole batch of any magic (of a compressed legacy message's inner set), or `InputError`."""
     if entry[MAGIC_AT] < MAGIC:
         message = read_message(entry, 0)
         return unwrap(message) if message.codec else [message.record]

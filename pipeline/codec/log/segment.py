@@ -168,10 +168,7 @@ class _Chunk:
 def scan_headers(
     path: Path | str, *, start: int = 0, end: int | None = None, check_crc: bool = True, chunk_bytes: int = CHUNK_BYTES
 ) -> HeaderScan:
-    """Reads the header of every batch of a `.log` file from position `start` on, of those that start before `end`.
-
-    `ValueError` for a range outside the file. Checksums are CRC-32C or, in magic 0 and 1, CRC-32; no batch is cut.
-    """
+    """Reads headers of batches from position `start` to `end` of a file; `ValueError` for a range outside it."""
     rows, problems, others, last_offset, is_placed = [], [], 0, None, True
     for chunk in _iter_chunks(Path(path), start, end, chunk_bytes, check_crc=check_crc):
         chunk_problems, more = _find_problems(str(path), chunk, last_offset, is_placed=is_placed)

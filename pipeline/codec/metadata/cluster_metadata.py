@@ -56,7 +56,6 @@ class FieldReader:
         return base64.urlsafe_b64encode(self.read_bytes(16)).decode("ascii").rstrip("=")
 
     def read_unsigned_varint(self) -> int:
-        """Seven bits a byte, lowest first, at most five bytes."""
         value = 0
         start = self.position
         for shift in range(0, 7 * _MAX_UNSIGNED_VARINT_BYTES, 7):
@@ -67,7 +66,6 @@ class FieldReader:
         raise InputError("a varint of more than 5 bytes", position=start)
 
     def read_compact_nullable_string(self) -> str | None:
-        """Length plus one as a varint (0: null), then UTF-8."""
         length = self.read_unsigned_varint() - 1
         if length < 0:
             return None
@@ -85,7 +83,6 @@ class FieldReader:
         return value
 
     def read_compact_array(self, read_item: Callable[[], T]) -> list[T] | None:
-        """Count plus one as a varint (0: null), then the items."""
         start = self.position
         count = self.read_unsigned_varint() - 1
         if count < 0:

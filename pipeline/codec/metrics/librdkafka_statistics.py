@@ -32,10 +32,7 @@ _LINE = re.compile(r"[^\n]*\n?")
 
 @parser
 def parse_librdkafka_statistics(text: str, *, observed_at_ms: int | None = None) -> MetricText:
-    """Reads all objects of a text: one a line, or one over many lines.
-
-    `observed_at_ms`, from the file's name, is the instant of a text with a single object; else its `time` counts.
-    """
+    """Reads objects, one a line or one in all; `observed_at_ms` is a single one's instant, else its `time` counts."""
     samples: list[TimedSample] = []
     bad_lines = BadLines()
     anchors: dict[str, tuple[int, int]] = {}

@@ -79,8 +79,6 @@ class BadLines:
 
 
 class TimedSample(NamedTuple):
-    """One value at one instant; NaN where the client had nothing recorded."""
-
     observed_at_ms: int
     series: Series
     value: float

@@ -47,10 +47,7 @@ class PackedArrivals:
 
 
 class ArrivalPacker:
-    """Packs the chunks of a partition; an id is made once for each key as long as `most_keys` of them suffice.
-
-    Without a `secret` only null, empty and other keys differ; keys stored in clear (`is_clear`) have other ids.
-    """
+    """Packs the chunks of a partition; without a `secret` only null, empty and other keys differ."""
 
     def __init__(self, secret: KeySecret | None, *, is_clear: bool = False, most_keys: int = MOST_KEYS) -> None:
         self._secret = secret

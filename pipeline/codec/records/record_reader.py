@@ -32,10 +32,7 @@ _PLAIN, _COMPRESSED, _LEGACY = 0, 1, 2
 def iter_record_scans(
     path: Path | str, headers: HeaderScan, *, first: int = 0, end: int | None = None, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[RecordScan]:
-    """Reads the records of batches `first` to before `end` of an earlier scan, a chunk of whole batches at a time.
-
-    Batches with a flaw are left out, those that do not parse get one. `OSError`, too, for a file shorter than it was.
-    """
+    """Reads records of batches `first` to before `end` of a scan, by chunks; what does not parse gets a flaw."""
     rows = headers.rows[first:end]
     with open_regular(path) as file:
         for batches in _cut_into_chunks(rows, chunk_bytes):

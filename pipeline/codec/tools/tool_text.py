@@ -223,7 +223,6 @@ def _iter_lines(text: str) -> Iterator[tuple[int, Mapping[str, str | None], bool
 
 
 def _cut_cells(starts: list[int], line: str) -> list[str]:
-    """Cells between the places where the header's words begin; none where the line is not aligned with it."""
     if line.startswith(" ") or not all(line[at - 1 : at] == " " != line[at : at + 1] for at in starts[1:]):
         return []
     return [line[start:end].strip() for start, end in zip(starts, [*starts[1:], len(line)], strict=True)]

@@ -182,7 +182,6 @@ def finish_batch(sim: Simulation, producer: ProducerState, number: int, now_ns: 
 
 @outlined
 def give_up_expired_batches(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
-    """Gives up batches older than `delivery.timeout.ms`, queued ones first, and finds when the next one expires."""
     rounded_ns = accumulator.round_time(producer, now_ns)
     producer.next_expiry_ns = NEVER
     place = find_next(sim, producer.queues_with_batches, -1)

@@ -240,7 +240,6 @@ def poll(sim: Simulation, producer: ProducerState) -> None:
 
 @njit
 def complete_next(sim: Simulation, producer: ProducerState, connection: NodeConnection) -> int:
-    """Takes the oldest request in flight off the list (`InFlightRequests.completeNext`); returns its number."""
     number = connection.first_in_flight
     connection.first_in_flight = sim.requests[number].next_in_flight
     connection.in_flight_count -= 1

@@ -105,10 +105,7 @@ def _is_backing_off(batch: ProducerBatch, now_ns: int) -> bool:
 
 @njit
 def drain(sim: Simulation, producer: ProducerState, connection: NodeConnection, number: int, now_ns: int) -> None:
-    """Fills a request with the head batches of the broker's partitions, ready or not, as far as they fit (`drain`).
-
-    It begins with the partition that came last the time before; until 3.2, where all brokers share an index, after it.
-    """
+    """Fills a request with brokers' head batches as far as they fit, round from where the last one ended (`drain`)."""
     request = sim.requests[number]
     first = sim.brokers[connection.broker].first_partition
     count = sim.brokers[connection.broker].partition_count

@@ -24,10 +24,7 @@ COMMIT = -1  # in place of a target: no record, the application commits its tran
 
 @dataclass(frozen=True)
 class PerfTest:
-    """`kafka-producer-perf-test --throughput`: as fast as it goes until ahead of the rate, then a sleep.
-
-    Where records / elapsed > rate, in whole ms, the deficit grows by 1 / rate; 2 ms or more are slept off, rounded up.
-    """
+    """`kafka-producer-perf-test --throughput`: as fast as it goes until ahead of the rate, then a sleep."""
 
     rate_per_s: int  # `--throughput`, or 0 for no throttle
     oversleep_ns: Distribution = field(default_factory=Distribution)  # how much longer than asked a sleep takes

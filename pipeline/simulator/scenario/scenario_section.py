@@ -31,7 +31,6 @@ class ClientSection(ScenarioPart):
     """with a compression.type: compressed bytes per uncompressed byte of these records"""
 
     def resolve(self) -> ResolvedProducer:
-        """Its settings; raises WrongValuesError where the client would refuse them."""
         if self.version is None:
             raise WrongValuesError(((), "key version is missing: the client's, such as 3.9.1"))
         ratio = self.compression_ratio
