@@ -67,10 +67,6 @@ def _explain_shares(
         is_luck = (causes.light_keys > 0) & (causes.luck_p_value > chance.CHANCE_LEVEL / max(1, count))
         light = np.divide(causes.light_keys, fair, out=np.zeros(count), where=fair > 0)
         without_luck = np.where(is_luck, ratio - light, ratio)
-    # by topic and broker, bytes less the broker's fair part of all of them: the largest is its `excess_topic`
-    topics = len(known.topics)
-    carried = np.bincount(known.topic * count + place, known.size_bytes, topics * count).reshape(topics, count)
-    most = (carried - carried.sum(axis=1, keepdims=True) * fair).argmax(axis=0) if topics else place[:0]
     peak = nothing = np.full(count, np.nan)
     if placed is not None and total_bytes:  # of brokers that stood
         peak = np.where(fair > 0, chance.peak_share_ratios(placed, np.where(fair > 0, fair, 1.0)), np.nan)
@@ -91,15 +87,6 @@ def _explain_shares(
     }
 
 
-def _fair_shares(weights: Sequence[float], stood: Sequence[float], size_bytes: NDArray[np.int64]) -> Floats:
-    parts = np.where((np.array(stood) <= 0) & (size_bytes > 0), 1.0, np.maximum(stood, 0.0))
-    if not parts.any():
-        return expected_shares(weights)
-    fair = np.zeros(len(weights))
-    fair[parts > 0] = expected_shares([w * part for w, part in zip(weights, parts.tolist(), strict=True) if part > 0])
-    return fair
-
-
 def _excess_topics(loads: WindowLoads, place: Places, fair: Floats, ratio: Floats) -> dict[str, Any]:
     """The topic that adds most to each broker's excess, its bytes there less the broker's fair part of them, and the rest."""
     topics, brokers = len(loads.topics), len(fair)
@@ -111,15 +98,6 @@ def _excess_topics(loads: WindowLoads, place: Places, fair: Floats, ratio: Float
     added = np.divide(excess.max(axis=0), total_bytes * fair, out=np.zeros(brokers), where=fair > 0)
     names = [loads.topics[number][0] for number in excess.argmax(axis=0).tolist()]
     return {"excess_topic": names, "ratio_without_topic": ratio - np.maximum(added, 0.0)}
-
-
-def _without_luck(ratio: Floats, fair: Floats, causes: Causes | None) -> Floats:
-    """Share ratios less what light keys give a broker, where that is within chance; else the ratios themselves."""
-    if causes is None:
-        return ratio
-    is_luck = (causes.light_keys > 0) & (causes.luck_p_value > CHANCE_LEVEL / max(1, len(ratio)))
-    light = np.divide(causes.light_keys, fair, out=np.zeros(len(fair)), where=fair > 0)
-    return np.where(is_luck, ratio - light, ratio)
 
 
 def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:

@@ -175,7 +175,7 @@ def test_a_log_that_retention_emptied_wholly_is_missing_until_then(tmp_path):
     assert find_gaps(tree, start_ms=START_MS + 5000) == {}
 
 
-def read_disks(root, *windows):
+def read_missing(root, *windows):
     """What is missing of windows that begin and end so many ms after the first record."""
     source = LogDirectories(kind="log_directories", paths=(root,))
     spans = tuple(TimeWindow(START_MS + begin, START_MS + end) for begin, end in windows)
@@ -226,13 +226,13 @@ def test_a_leaders_copy_that_ends_before_another_replica_is_told(tmp_path, monke
     lead(monkeypatch, 1)
     said = OLD if is_told else ""
     # the first record that is lacking is of second 6
-    assert read_disks(tmp_path, (0, 6000), (0, 6001), (11_000, 20_000), (50_000, 60_000)) == ["", said, said, said]
+    assert read_missing(tmp_path, (0, 6000), (0, 6001), (11_000, 20_000), (50_000, 60_000)) == ["", said, said, said]
 
 
 def test_a_follower_may_be_behind(tmp_path, monkeypatch):
     write_copies(tmp_path, (1, 6, [(0, 0)]), (2, 12, [(0, 0)]))
     lead(monkeypatch, 2)
-    assert read_disks(tmp_path, (0, 60_000)) == [""]
+    assert read_missing(tmp_path, (0, 60_000)) == [""]
 
 
 @pytest.mark.parametrize(("high_watermark", "said"), [(6, ""), (5, ""), (7, OLD)])
@@ -240,7 +240,7 @@ def test_a_copy_that_ends_before_its_disks_checkpoint_is_told(tmp_path, high_wat
     """It is the only replica."""
     write_copies(tmp_path, (1, 6, [(0, 0)]), high_watermark=high_watermark)
     # what is lacking was sent after the last records that are there
-    assert read_disks(tmp_path, (-9000, 0), (0, 60_000), (60_000, 70_000)) == ["", said, said]
+    assert read_missing(tmp_path, (-9000, 0), (0, 60_000), (60_000, 70_000)) == ["", said, said]
 
 
 def test_a_log_that_is_written_while_it_is_read_is_no_old_copy(tmp_path, monkeypatch):
@@ -270,9 +270,9 @@ def test_a_disk_that_was_copied_long_before_another_one_of_its_broker_is_told(tm
     meta.write_text(meta.read_text().replace("directory.id=d1", "directory.id=x"))
     for disk, at_s in zip(("d1", "more/d1"), written_s, strict=True):
         os.utime(tmp_path / disk / "replication-offset-checkpoint", (0, START_MS / 1000 + at_s))
-    assert read_disks(tmp_path, (0, 60_000)) == [said]
+    assert read_missing(tmp_path, (0, 60_000)) == [said]
     lead(monkeypatch, 2)  # it leads nothing there: the disk may have failed
-    assert read_disks(tmp_path, (0, 60_000))[0] in {"", "no disk of broker 2"}
+    assert read_missing(tmp_path, (0, 60_000))[0] in {"", "no disk of broker 2"}
 
 
 def test_a_late_record_does_not_say_when_a_log_begins(tmp_path):
