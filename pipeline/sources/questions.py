@@ -1,4 +1,4 @@
-"""Questions of a run to a source, and what the source brought."""
+"""Questions of a run to a source, what the source brought, and what `doctor` found."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -50,3 +50,13 @@ def name_groups(group_ids: Iterable[str]) -> str:
     """Names consumer groups of which rows are left out; empty where there are none."""
     shown = sorted({group_id[:_NAMED_LENGTH] for group_id in group_ids})
     return name_some("names too long, partitions that no topic has, or more rows than a run holds: of", shown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing looked at, what was found, and what to do; no advice where it serves."""
+
+    name: str
+    is_ok: bool = True
+    found: str
+    advice: str = ""

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from pipeline.config.storage import Location, is_remote
-from pipeline.model.finding import Finding
 from pipeline.model.log import Problem, fits_topics
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow, format_instant, spanning
 from pipeline.sources.kinds.log_directories import LogDirectories
-from pipeline.sources.questions import ClusterQuestion, SourceAvailability, name_some
+from pipeline.sources.questions import ClusterQuestion, Finding, SourceAvailability, name_some
 from pipeline.sources.source import ClusterReading, Described, RecordSource
 from pipeline.tables.bronze import NOT_AS_HOSTS_SAY
 

@@ -16,10 +16,10 @@ from pipeline.config.http_access import HttpAccess, HttpUrl
 from pipeline.config.section import Duration, NodeId
 from pipeline.config.sections import LEAST_RETENTION
 from pipeline.errors import ConfigError, InputError
-from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.sources.metrics.metric_source import InstanceSamples, MetricReading, PageFolder, SampleQuestion
+from pipeline.sources.questions import Finding
 
 if TYPE_CHECKING:
     from pipeline.sources.metrics.http_text import HttpReader

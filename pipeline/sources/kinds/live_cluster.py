@@ -8,11 +8,10 @@ from datetime import timedelta
 from typing import Literal
 
 from pipeline.errors import ConfigError, SourceUnreachableError
-from pipeline.model.finding import Finding
 from pipeline.model.window import TimeWindow
 from pipeline.sources.live.settings import LiveSettings
 from pipeline.sources.numbers import How, Number, rated
-from pipeline.sources.questions import ClusterQuestion, SourceAvailability
+from pipeline.sources.questions import ClusterQuestion, Finding, SourceAvailability
 from pipeline.sources.source import ClusterReading, Described, RecordSource
 
 _PROBE_TIMEOUT = timedelta(seconds=5)

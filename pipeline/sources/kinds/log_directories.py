@@ -9,10 +9,9 @@ from typing import Literal
 from pydantic import Field
 
 from pipeline.config.section import ConfigPath
-from pipeline.model.finding import Finding
 from pipeline.model.window import TimeWindow, format_instant, spanning
 from pipeline.sources.numbers import Number, rated
-from pipeline.sources.questions import ClusterQuestion, SourceAvailability, name_some
+from pipeline.sources.questions import ClusterQuestion, Finding, SourceAvailability, name_some
 from pipeline.sources.source import ClusterReading, Described, RecordSource
 
 

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pipeline.config.http_access import PrometheusServer
 from pipeline.errors import ConfigError, InputError
-from pipeline.model.finding import Finding
 from pipeline.sources.metrics.metric_source import MetricReading, MetricSource, SampleQuestion
+from pipeline.sources.questions import Finding
 
 
 class Prometheus(PrometheusServer, MetricSource):

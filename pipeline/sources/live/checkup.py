@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from kafka.errors import KafkaError
 
-from pipeline.model.finding import Finding
 from pipeline.sources.files.cluster_rows import TOPIC_CONFIGS
 from pipeline.sources.live import admin, describe
 from pipeline.sources.live.admin import Metadata
@@ -16,6 +15,7 @@ from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.requests import PAGE_PARTITIONS, Failures, describe_error
 from pipeline.sources.live.settings import LiveSettings
 from pipeline.sources.live.state import BROKER_CONFIGS
+from pipeline.sources.questions import Finding
 
 PROBE_TIMEOUT_S = 3.0
 _QUESTIONS = (  # what is asked besides records, and the permission it takes

@@ -10,12 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pipeline.config.section import ConfigPath, Duration
-from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.numbers import Number, rated
-from pipeline.sources.questions import SourceAvailability, name_some
+from pipeline.sources.questions import Finding, SourceAvailability, name_some
 from pipeline.sources.source import Source, sources_of
 
 if TYPE_CHECKING:

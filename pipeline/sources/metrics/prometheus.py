@@ -22,7 +22,6 @@ from pipeline.codec.metrics.metric_names import Series, name_series
 from pipeline.codec.metrics.metric_table import FORMS, Form
 from pipeline.config.http_access import PrometheusServer
 from pipeline.errors import FAILURES, ConfigError, HttpStatusError, InputError, parser
-from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, format_instant
@@ -31,7 +30,7 @@ from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, sample_batches, take_instants
 from pipeline.sources.metrics.scraped_brokers import APP_INFO, OF_BROKERS, ScrapedBrokers, ToldSeries
 from pipeline.sources.metrics.unknown_names import find_unknown_names
-from pipeline.sources.questions import name_some
+from pipeline.sources.questions import Finding, name_some
 
 
 class Query(NamedTuple):

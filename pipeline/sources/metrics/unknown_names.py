@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from pipeline.codec.metrics.metric_names import list_unknown
-from pipeline.model.finding import Finding
-from pipeline.sources.questions import name_some
+from pipeline.sources.questions import Finding, name_some
 
 
 def find_unknown_names(exposed_names: Collection[str]) -> Iterator[Finding]:

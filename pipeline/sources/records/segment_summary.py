@@ -16,8 +16,14 @@ from pipeline.codec.log.scans import HeaderScan, sum_headers
 from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
-from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
-from pipeline.model.segment_summary import PartitionSummary, RecordSummary, SegmentSummary
+from pipeline.model.log_tree import (
+    LogDirectory,
+    PartitionDirectory,
+    PartitionSummary,
+    RecordSummary,
+    SegmentFile,
+    SegmentSummary,
+)
 from pipeline.regular_files import read_small
 
 if TYPE_CHECKING:
