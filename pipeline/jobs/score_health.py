@@ -18,7 +18,7 @@ from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.stages import map_tasks
 from pipeline.storage.file_writer import WRITTEN
-from pipeline.storage.outages import load_outages
+from pipeline.storage.observations import load_outages
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS, ZONE_TRAFFIC

@@ -192,10 +192,7 @@ class ClusterHistory:
         )
 
     def state_at(self, at_ms: int) -> ClusterState:
-        """The cluster at a moment: changes made at that very millisecond included.
-
-        Before `known_since_ms` the first known state is returned: a partition's first leader is a better guess than none.
-        """
+        """The cluster at a moment, its changes included; before `known_since_ms` the first known state: a first leader is a good guess."""
         at_ms = at_ms if self.known_since_ms is None else max(at_ms, self.known_since_ms)
         partitions = {key: timeline.at(at_ms) for key, timeline in sorted(self.partitions.items())}
         brokers = {key: timeline.at(at_ms) for key, timeline in sorted(self.brokers.items())}
@@ -228,11 +225,7 @@ class ClusterHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMember:
-    """A line of `kafka-consumer-groups --describe`: what a group consumes of a partition, and who does.
-
-    None for what the line lacks: topic and partition of an idle member, offsets where nothing was committed, the member
-    where no consumer owns the partition.
-    """
+    """What a group consumes of a partition, and who does, as `kafka-consumer-groups` prints it; None for what the line lacks."""
 
     group_id: str
     topic: str | None

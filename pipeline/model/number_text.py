@@ -24,11 +24,7 @@ def escape_hidden(text: str, keep: str = "") -> str:
 
 
 def format_name(text: str, limit: int = 80) -> str:
-    r"""Makes a name from the outside harmless on one line: hidden characters are shown, long ones lose their middle.
-
-    Control characters (CR and LF among them), direction marks, zero-width and unpaired surrogates become escapes; at most
-    `limit` characters are returned.
-    """
+    """Makes a name from outside harmless on one line of at most `limit` characters: hidden ones become escapes, long ones lose their middle."""
     shown = escape_hidden(text[: 4 * limit] + ("" if len(text) <= 4 * limit else text[-limit:]))
     if len(shown) <= limit:
         return shown

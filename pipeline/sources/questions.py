@@ -13,11 +13,7 @@ _NAMED_LENGTH = 40  # characters that are shown of a group's name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQuestion:
-    """Question about a cluster: topics (all where empty), windows, the run's now, states seen by other runs.
-
-    `newest` is the window whose state is what is observed now; None where all windows are of before. `storage` says how
-    an object store is reached.
-    """
+    """What a run asks of a cluster: topics (all where empty), windows, now; `newest`: the window that the present state belongs to, if any."""
 
     name: str
     topics: tuple[str, ...]

@@ -1,6 +1,6 @@
 """Protocol of a source.
 
-A new one is one new file in `pipeline/sources/kinds/`, and its test:
+A new one is a class in `pipeline/sources/kinds/`, in a file of its own or with its like, and its test:
 
 1. A class with the keys it has in the configuration: first ``kind: Literal["…"]``, then others; paths are `ConfigPath`.
 2. Its role is its base class: a `RecordSource` gives records and the cluster's state (`read_cluster`), a `TextSource` adds
@@ -10,7 +10,7 @@ A new one is one new file in `pipeline/sources/kinds/`, and its test:
 5. `column` and `provides`: which numbers it gives, and how well.
 6. `rank`: its place among the kinds.
 
-Nothing else names it: the configuration, `doctor`, `tables --sources` and the ingest find it by its file. What only its
+Nothing else names it: the configuration, `doctor`, `tables --sources` and the ingest find it in that folder. What only its
 methods need is imported in them: commands that read no source stay quick.
 """
 
@@ -145,8 +145,6 @@ class RecordSource(StateSource):
 
 @dataclass(slots=True, kw_only=True)
 class Described:
-    """State described by texts; every `TextSource` adds its part."""
-
     history: ClusterHistory | None = None
     # by partition, broker, and whether it is a copy on its way between disks
     replicas: dict[tuple[TopicPartition, int | None, bool], DescribedReplica] = field(default_factory=dict)
@@ -159,10 +157,7 @@ class Described:
     def list_replicas(
         self, partitions: Mapping[TopicPartition, PartitionState], *, besides: Sequence[ReplicaState]
     ) -> tuple[ReplicaState, ...]:
-        """Replicas described and not found on disks (`besides`), by topic-partition and broker.
-
-        A follower's log ends below the high watermark by its lag; `partitions` say who leads.
-        """
+        """Replicas described and not found on disks (`besides`); a follower's log ends below the high watermark by its lag."""
         known = {(state.topic_partition, state.broker_id, state.is_future) for state in besides}
         others = [replica for key, replica in sorted(self.replicas.items()) if key not in known]
         return tuple(self._as_state(replica, partitions.get(replica.topic_partition)) for replica in others)
@@ -201,7 +196,6 @@ class TextSource(StateSource):
 
 
 def sources_of(cluster: Cluster, role: type[_Role]) -> tuple[_Role, ...]:
-    """A cluster's sources in a role, such as `MetricSource`."""
     return tuple(source for source in cluster.sources if isinstance(source, role))
 
 

@@ -1,6 +1,7 @@
-"""Tables by name, as `SELECT * FROM gold.broker_share`, in Spark's own catalog: Derby's admits but one process."""
+"""Tables by name, as `SELECT * FROM gold.broker_share`, in Spark's own catalog (Derby's admits one process); and a JVM that starts sooner."""
 
 import json
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -8,12 +9,16 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from pipeline.config.pipeline_config import Spark
 from pipeline.config.storage import Folder
 from pipeline.errors import NothingUsableError
 from pipeline.storage.durability import has_table, open_table
-from pipeline.storage.session import SparkErrors
+from pipeline.storage.java import QUIET
+from pipeline.storage.locks import holding
+from pipeline.storage.session import SparkErrors, create_session, find_archive, stop_session
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES, Table
+from pipeline.tables.gold import BROKER_SHARE
 
 FOR_FEW_ROWS = {  # settings of a session that queries few rows
     # Making Java code of a query and compiling it takes longer than interpreting it over a million rows.
@@ -57,3 +62,28 @@ def _find_tables(spark: SparkSession, warehouse: Folder, tables: Iterable[Table]
     for table in present:
         spark.sql(f"DROP TABLE IF EXISTS {table.name}")  # the name only: the data stay where they are
     return present
+
+
+def make_archive() -> Path | None:
+    """Makes the archive where it is missing, in about 20 CPU-s; its path, None where this Java writes none; `ConfigError` without Java or jars."""
+    spark_config = Spark(master="local[2]")
+    path = find_archive(spark_config)
+    with holding(path.parent, "lock"), tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        if path.is_file():
+            return path
+        draft = Path(folder) / path.name
+        options = {"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={draft} {QUIET}"}
+        spark = create_session(spark_config, app_name="classes", extra_conf=options)
+        table = str(table_path(Path(folder), BROKER_SHARE))
+        spark.range(3).mapInArrow(lambda batches: batches, "id bigint").write.format("delta").save(table)
+        spark.read.format("delta").load(table).groupBy("id").count().orderBy("id").toArrow()
+        spark.range(3).groupBy("id").applyInArrow(lambda rows: rows, "id bigint").toArrow()
+        for name, value in FOR_FEW_ROWS.items():
+            spark.conf.set(name, value)
+        register_copies(spark, Path(folder), (BROKER_SHARE,), Path(folder))
+        spark.sql("SELECT id, avg(id) AS mean FROM gold.broker_share GROUP BY id ORDER BY mean DESC LIMIT 3").toArrow()
+        stop_session(spark, timeout_s=300)
+        if not draft.is_file():
+            return None
+        draft.replace(path)
+    return path

@@ -37,8 +37,6 @@ MISMATCH, NOT_WRITTEN = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Rows of a cluster in some windows; picklable."""
-
     cluster: str
     spans: tuple[TimeWindow, ...]  # without gaps in them, ascending
 
@@ -47,7 +45,6 @@ class Scope:
         return cls(cluster, stretches_of(windows))
 
     def holds(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
-        """Of each row whether it is one of them, by its window."""
         starts = rows["window_start"].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
         held = pc.less(starts, -(1 << 62))
         for span in self.spans:
@@ -132,8 +129,6 @@ def _split(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ..
 
 
 class _FileWriter:
-    """One data file of a table, begun with its first rows."""
-
     def __init__(self, warehouse: Folder, table: Table, partition: Mapping[str, str | None]) -> None:
         self._table, self._partition = table, dict(partition)
         # Where a file lies is free: the log says what it holds. A date is the same in a path, a URI and a log.
@@ -162,7 +157,6 @@ class _FileWriter:
             self._window = min(low, bounds["min"]), max(high, bounds["max"])
 
     def close(self) -> pa.Table:
-        """Ends the file; a row of `WRITTEN`, none where nothing was written."""
         if self._writer is None:
             return WRITTEN.empty_table()
         self._writer.close()
@@ -221,7 +215,6 @@ def _iter_stored(
 
 
 def format_partition(partition: Mapping[str, Any] | None) -> dict[str, str | None]:
-    """Values of a partition as the log holds them."""
     return {name: None if value is None else str(value) for name, value in (partition or {}).items()}
 
 

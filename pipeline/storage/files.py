@@ -63,11 +63,7 @@ def read_window_rows(
     *,
     most_bytes: int = _KEPT_BYTES,
 ) -> pa.Table:
-    """Rows of one window, from some files; row groups that hold none are not read.
-
-    `columns`: none that the table is partitioned by; `within`: of some of them the values wanted. A small window, whose
-    row groups have `most_bytes`, is read once.
-    """
+    """Rows of one window with the values wanted (`within`); a small window, whose row groups have `most_bytes`, is read once and kept."""
     whole = _read_small_window(warehouse, tuple(paths), tuple(columns), start_ms, most_bytes)
     if whole is None:
         wanted = {name: list(values) for name, values in within.items()}
@@ -82,7 +78,6 @@ def read_window_rows(
 def _read_small_window(
     warehouse: Folder, paths: tuple[str, ...], columns: tuple[str, ...], start_ms: int, most_bytes: int
 ) -> pa.Table | None:
-    """All rows of one window; None where their row groups are large."""
     files = [_WindowFile.open(warehouse, path, start_ms) for path in paths]
     if sum(file.size_bytes for file in files) > most_bytes:
         return None
@@ -90,8 +85,6 @@ def _read_small_window(
 
 
 class _WindowFile(NamedTuple):
-    """A Parquet file, cut to the row groups that may hold rows of a window."""
-
     fragment: ds.ParquetFileFragment
     is_of_window: ds.Expression
 

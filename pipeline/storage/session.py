@@ -22,9 +22,8 @@ from pyspark.sql import SparkSession
 from pipeline.environment import make_spark_cache, private_temporary_folder
 from pipeline.errors import PipelineError, SparkFailedError
 from pipeline.storage.frames import ROW_GROUP_BYTES
-from pipeline.storage.jars import archive_path, find_delta_jars, use_archive
-from pipeline.storage.java import find_java, write_java_shim
-from pipeline.storage.staging import own_folder
+from pipeline.storage.java import archive_path, find_delta_jars, find_java, use_archive, write_java_shim
+from pipeline.storage.locks import own_folder
 
 if TYPE_CHECKING:
     from pipeline.config.pipeline_config import Spark
@@ -72,11 +71,9 @@ _local_folder = contextlib.ExitStack()  # of this process's session; locked for 
 def create_session(
     spark_config: Spark, *, app_name: str = "partition-health", extra_conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Starts Spark with Delta, in UTC, quietly; gives the session that already runs in this process where there is one.
+    """Starts Spark with Delta, in UTC, or gives this process's session; `ConfigError` without Java or Delta's jars.
 
-    Collected timestamps are naive datetimes in the zone of the Python process (a pyspark trait): collect
-    `unix_millis(column)` instead. Settings of `spark_config` win over ours, an empty one leaves Spark's own, and
-    `extra_conf` wins over both. `ConfigError` without a usable Java or Delta's jars.
+    Settings of `spark_config` win over ours, `extra_conf` over both. Collected timestamps are naive: collect `unix_millis(column)`.
     """
     cache = make_spark_cache()
     conf = {**_SETTINGS, **spark_config.conf, **(extra_conf or {})}
@@ -137,7 +134,6 @@ def is_running() -> bool:
 
 
 def is_lost(wait_s: float = 0) -> bool:
-    """Returns whether the JVM of this process's session has ended, or ends so soon: it was killed."""
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - the only way to ask
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process is not None and process.wait(wait_s) is not None
@@ -155,7 +151,6 @@ def count_spark_tasks() -> tuple[int, int]:
 
 
 def describe_jobs(what: str) -> None:
-    """Says what the jobs of this thread are for: in Spark's UI, and in its event log."""
     context = SparkContext._active_spark_context  # noqa: SLF001 - the only way to ask
     if context is not None:
         context.setJobDescription(what)
@@ -203,7 +198,6 @@ def _variables(java: Path, master: str, conf: Mapping[str, str]) -> dict[str, st
 
 @contextlib.contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables for as long as Spark starts, and puts back what was there."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

@@ -29,12 +29,10 @@ _RENAMED = {"bigint": "long", "int": "integer"}  # Delta's names of Spark SQL's 
 
 
 def table_path(warehouse: Folder, table: Table) -> Folder:
-    """Folder of a table: `<warehouse>/<layer>/<noun>`."""
     return warehouse.joinpath(*table.name.split("."))
 
 
 def count_rows(warehouse: Folder, tables: Iterable[Table] = TABLES) -> dict[str, int]:
-    """Rows of each table that exists, by name, in the order given."""
     paths = {table.name: table_path(warehouse, table) for table in tables}
     return {name: open_table(path).count() for name, path in paths.items() if has_table(path)}
 
@@ -64,10 +62,7 @@ def read_commit_info(folder: Folder, version: int) -> dict[str, Any]:
 
 
 def ensure_tables(warehouse: Folder, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:
-    """Makes the tables that are missing and adds the columns that older ones lack; gives the names of those.
-
-    `TableMismatchError` if a table on disk is newer than its declaration or differs in more than added columns.
-    """
+    """Makes missing tables and columns; gives the changed tables; `TableMismatchError` if one on disk is newer or differs in more."""
     changed = []
     for table in tables:
         path = table_path(warehouse, table)

@@ -13,25 +13,22 @@
 Gold tables, reports and mail show the first 8 hex digits of an id.
 """
 
-from pipeline.tables.table import BY_DATE, CLUSTER, DATED_WINDOW, PARTITION_COLUMNS, RUN_ID, Column, Table, bigint, boolean, string
+from pipeline.tables.table import BY_DATE, CLUSTER, PARTITION_COLUMNS, RUN_ID, Column, Table, bigint, boolean, dated, string
 
 KEY_ID = string("key_id", "BLAKE2b-128 of the key, keyed with the deployment secret: 32 hex digits; '' where not about one key.")
 _COUNT_ERROR = bigint("count_error", "Records of the key that `other_keys` may hold besides: the true count is at most `record_count` plus this; 0 is exact.", "records")
 _STRATEGY_VERSION = string("strategy_version", "Digits that change with the file of a user-defined strategy; '' for built-in ones.")
 
-KEY_TRAFFIC = Table(
-    name="silver.key_traffic", grain="topic-partition x kind x key id x window",
-    key=("cluster", "window_start", "topic", "topic_id", "partition", "kind", "key_id"), partitioned_by=BY_DATE,
-    columns=(
-        *DATED_WINDOW, *PARTITION_COLUMNS,
-        string("kind", "`key` one key, the empty one too; `no_key` null keys; `other_keys` what the memory limit (or mode `counts_only`) leaves without an id; `unreadable` batches whose records cannot be read, counted by their header."),
-        KEY_ID,
-        bigint("record_count", "Data records; over the kinds they sum to those of `silver.record_batches`.", "records"),
-        bigint("size_bytes", "Records as encoded, before compression, without batch headers; `unreadable`: batches on disk."),
-        _COUNT_ERROR,
-        bigint("size_error_bytes", "As `count_error`, for `size_bytes`."),
-        RUN_ID,
-    ),
+KEY_TRAFFIC = dated(
+    "silver.key_traffic", "topic-partition x kind x key id x window",
+    ("cluster", "window_start", "topic", "topic_id", "partition", "kind", "key_id"),
+    *PARTITION_COLUMNS,
+    string("kind", "`key` one key, the empty one too; `no_key` null keys; `other_keys` what the memory limit (or mode `counts_only`) leaves without an id; `unreadable` batches whose records cannot be read, counted by their header."),
+    KEY_ID,
+    bigint("record_count", "Data records; over the kinds they sum to those of `silver.record_batches`.", "records"),
+    bigint("size_bytes", "Records as encoded, before compression, without batch headers; `unreadable`: batches on disk."),
+    _COUNT_ERROR,
+    bigint("size_error_bytes", "As `count_error`, for `size_bytes`."),
 )  # fmt: skip  # a table: short fields share a line
 
 
@@ -74,22 +71,17 @@ KEY_ANSWERS = Table(
     ),
 )  # fmt: skip  # a table: short fields share a line
 
-KEY_MATRICES = Table(
-    name="silver.key_matrices",
-    grain="topic-partition x strategy x partition count x partition it would choose x window",
-    key=(*("cluster", "window_start", "topic", "topic_id", "partition"), *("strategy", "strategy_version", "partition_count", "chosen_partition")),
-    partitioned_by=BY_DATE,
-    columns=(
-        *DATED_WINDOW, *PARTITION_COLUMNS,
-        string("strategy", "Name of the strategy asked."),
-        _STRATEGY_VERSION,
-        bigint("partition_count", "Partition count that the strategy was asked about.", "partitions"),
-        bigint("chosen_partition", "Where it would put the records; -1: the key does not decide or is refused; -2: keys that the memory limit left without an id."),
-        bigint("key_count", "Distinct keys, counted per segment: a key of two segments counts twice.", "keys"),
-        bigint("record_count", "Keyed data records.", "records"),
-        bigint("size_bytes", "As `silver.key_traffic.size_bytes`."),
-        RUN_ID,
-    ),
+KEY_MATRICES = dated(
+    "silver.key_matrices", "topic-partition x strategy x partition count x partition it would choose x window",
+    (*("cluster", "window_start", "topic", "topic_id", "partition"), *("strategy", "strategy_version", "partition_count", "chosen_partition")),
+    *PARTITION_COLUMNS,
+    string("strategy", "Name of the strategy asked."),
+    _STRATEGY_VERSION,
+    bigint("partition_count", "Partition count that the strategy was asked about.", "partitions"),
+    bigint("chosen_partition", "Where it would put the records; -1: the key does not decide or is refused; -2: keys that the memory limit left without an id."),
+    bigint("key_count", "Distinct keys, counted per segment: a key of two segments counts twice.", "keys"),
+    bigint("record_count", "Keyed data records.", "records"),
+    bigint("size_bytes", "As `silver.key_traffic.size_bytes`."),
 )  # fmt: skip  # a table: short fields share a line
 
 KEYS = (KEY_TRAFFIC, KEY_HASHES, KEY_ANSWERS, KEY_MATRICES)

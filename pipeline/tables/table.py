@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 ColumnType = Literal["string", "bigint", "int", "double", "boolean", "timestamp", "date", "binary", "map<string,string>", "map<string,bigint>", "map<string,double>", "array<int>", "array<bigint>"]
 _UNITS = {"_bytes": "bytes", "_ms": "ms", "_us": "us", "_ratio": "ratio", "_per_s": "1/s"}
@@ -130,3 +130,14 @@ def bigint_range(name: str, doc: str, unit: str, *, of: str = "seeds") -> tuple[
 def double_range(name: str, doc: str, unit: str) -> tuple[Column, ...]:
     ends = (double(f"{name}{end}", f"{word} end of `{name}`.", unit) for end, word in _ENDS)
     return (double(name, doc, unit), *ends)
+
+
+def dated(name: str, grain: str, key: tuple[str, ...], *columns: Column, **layout: Any) -> Table:  # noqa: ANN401 - fields of `Table`
+    """A table of windows, partitioned by their dates, whose rows name their run."""
+    every = (*DATED_WINDOW, *columns, RUN_ID)
+    return Table(name=name, grain=grain, key=key, columns=every, partitioned_by=BY_DATE, **layout)
+
+
+def windowed(name: str, grain: str, key: tuple[str, ...], *columns: Column, **layout: Any) -> Table:  # noqa: ANN401 - likewise
+    """A table of windows, not partitioned, whose rows name their run."""
+    return Table(name=name, grain=grain, key=key, columns=(*WINDOW, *columns, RUN_ID), **layout)

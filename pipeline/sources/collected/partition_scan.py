@@ -16,11 +16,10 @@ from pipeline.sources.files.log_gaps import find_begin_ms, find_sent_ms
 from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.records.batch_rows import LeaderEpochs, make_batch_rows
 from pipeline.sources.records.event_time import NEIGHBOURS, EventTimes, assign_event_times
-from pipeline.sources.records.pieces import Kind, Piece, join_pieces
+from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind, Piece, join_pieces, segment_row, summarise_scan
 from pipeline.sources.records.record_scan import scan_file_records
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import ScannedSegment, place_batches, with_file_facts
-from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, segment_row, summarise_scan
 
 UNIT_BYTES = 128 << 20
 """About how much of a log is read at once."""

@@ -24,10 +24,9 @@ from pipeline.sources.collected.landing import Landing
 from pipeline.sources.collected.manifest import CollectedAs, Part
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.pieces import Kind, Piece, ReadTask
+from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind, Piece, ReadTask
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import LogName
-from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
 
 NEEDS_KEYS = "collected keys are pseudonyms: keys.strategies and keys.mode counts_only need the keys themselves"
 TASK_BYTES = 16 << 20  # of parts, which hold some hundred times as much log

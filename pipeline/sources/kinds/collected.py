@@ -32,11 +32,9 @@ class Collected(RecordSource):
 
     @property
     def locations(self) -> tuple[Path, ...]:
-        """The folder, where it is on a file system."""
         return () if is_remote(self.path) else (Path(self.path),)
 
     def probe(self) -> Iterator[Finding]:
-        """Looks for hosts in it; of an object store it only reports the location."""
         if is_remote(self.path):
             yield Finding(name="", is_ok=True, found=self.path)
         yield from super().probe()

@@ -63,7 +63,6 @@ class LiveCluster(RecordSource, LiveSettings):
 
     @classmethod
     def columns(cls) -> dict[str, Mapping[Number, How]]:
-        """Columns it fills where records are fetched, and where only offsets are looked up."""
         by_offsets = (
             rated("exact", Number.REPLICA_SIZES, Number.AVAILABILITY)
             | rated("estimated", Number.SHARES, Number.PARTITION_SIZES, Number.TOPIC_SIZES)
@@ -75,7 +74,6 @@ class LiveCluster(RecordSource, LiveSettings):
         return {cls.column: cls.provides, _BY_OFFSETS: by_offsets, _WITH_DISKS: _ADDED}
 
     def column_with(self, kinds: Collection[str]) -> str:
-        """Heading of its columns as configured; with disks only what it adds to them."""
         if self.completes in kinds:
             return _WITH_DISKS
         return _BY_OFFSETS if self.read == "offsets" else self.column
@@ -84,7 +82,6 @@ class LiveCluster(RecordSource, LiveSettings):
     def read_cluster(
         cls, sources: Sequence[LiveCluster], question: ClusterQuestion, described: Described
     ) -> ClusterReading:
-        """Asks the brokers, and plans what to fetch."""
         from pipeline.sources.live.reading import read_live_cluster
 
         (source,) = sources
@@ -101,10 +98,7 @@ class LiveCluster(RecordSource, LiveSettings):
         )
 
     def complete(self, reading: ClusterReading, question: ClusterQuestion) -> ClusterReading:
-        """Adds to disks what only brokers know: volumes, configs, groups, replicas on disks that are not read.
-
-        Brokers that cannot be reached are a problem, but take nothing from what the disks hold.
-        """
+        """Adds to disks what only brokers know; who cannot be reached is a problem, but takes nothing from what disks hold."""
         from pipeline.sources.live.reading import read_live_cluster
 
         live = read_live_cluster(self, question, with_records=False)
@@ -123,7 +117,6 @@ class LiveCluster(RecordSource, LiveSettings):
         return None if reading.live is None else reading.live.availability(window)
 
     def probe(self) -> Iterator[Finding]:
-        """Connects, then asks every question once."""
         from pipeline.sources.live.checkup import examine_live_cluster  # the client takes 0.2 s
 
         quick = self.model_copy(update={"connect_timeout": _PROBE_TIMEOUT, "request_timeout": _PROBE_TIMEOUT})

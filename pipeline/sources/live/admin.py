@@ -1,14 +1,10 @@
-"""Which brokers are in a running cluster, who leads what, and which offsets there are (Metadata, ListOffsets).
-
-A partition that has no leader, or whose leader does not answer, is missing from the offsets. Pages keep one request to
-some thousand partitions: brokers answer it in one piece.
-"""
+"""Which brokers are in a running cluster, who leads what, and which offsets there are (Metadata, ListOffsets), some thousand at once."""
 
 import base64
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -20,9 +16,11 @@ from kafka.protocol.metadata import MetadataRequest
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import NO_LEADER, Broker, Endpoint, PartitionState
 from pipeline.model.log import TopicPartition, is_partition_number
+from pipeline.model.window import TimeWindow
 from pipeline.sources.live import requests
-from pipeline.sources.live.connection import ClusterConnection, count_votes
+from pipeline.sources.live.connection import ClusterConnection, connect, count_votes
 from pipeline.sources.live.requests import Failures, describe_error, pages
+from pipeline.sources.live.settings import LiveSettings
 
 _K = TypeVar("_K")
 ATTEMPTS = 3
@@ -32,8 +30,6 @@ LEADERLESS = "it has no leader"
 
 
 class Metadata(NamedTuple):
-    """Metadata of the cluster, as most of the brokers say that were asked."""
-
     brokers: dict[int, Broker]
     partitions: dict[TopicPartition, PartitionState]
     internal_topics: frozenset[str]
@@ -227,3 +223,34 @@ def _read_offsets(reply: Any) -> dict[TopicPartition, OffsetAt | str]:
         for topic in reply.topics
         for row in topic.partitions
     }
+
+
+OffsetsAt = Callable[[int], Mapping[TopicPartition, int]]
+"""Offset of the first record of each partition from an instant on, -1 for none."""
+
+
+def choose_newest(windows: Sequence[TimeWindow], offsets_at: OffsetsAt) -> TimeWindow | None:
+    """Chooses the newest of consecutive windows that holds a record; None where none does."""
+    newest_first = sorted(windows, reverse=True)
+    if not newest_first:
+        return None
+    since_end = offsets_at(newest_first[0].end_ms)
+    for window in newest_first:
+        since_start = offsets_at(window.start_ms)  # another record than the first since its end: it holds one
+        if any(offset >= 0 and offset != since_end.get(key, -1) for key, offset in since_start.items()):
+            return window
+        since_end = since_start
+    return None
+
+
+def find_newest_traffic(source: LiveSettings, windows: Sequence[TimeWindow]) -> TimeWindow | None:
+    """Asks for the newest of some consecutive windows with a record of a client's topic; errors as of `connect`."""
+    with connect(source) as connection:
+        metadata = ask_metadata(connection)
+        clients = {key: one for key, one in metadata.partitions.items() if key.topic not in metadata.internal_topics}
+        leaders = {key: state.leader_id for key, state in clients.items() if state.leader_id >= 0}
+
+        def offsets_at(at_ms: int) -> Mapping[TopicPartition, int]:
+            return {key: at.offset for key, at in ask_offsets(connection, leaders, at_ms, Failures()).items()}
+
+        return choose_newest(windows, offsets_at)

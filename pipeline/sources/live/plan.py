@@ -1,10 +1,8 @@
 """Which offsets a run fetches: per partition the batches of its windows, in ranges that tasks share.
 
-The range begins at the first record whose timestamp is not before the span. Everything before it is older: brokers look
-timestamps up over whole batches. It ends at the high watermark, or at the first record that is later than the span by
-more than the lateness allowed, if the topic takes no record that is further ahead of the broker's clock. A batch
-belongs to the range that holds its base offset; the first range of a partition also takes the batch its start is
-within. Where the configuration asks for a part of the records only, reruns read the same part.
+A range begins at the first record not before the span: brokers look timestamps up over whole batches. It ends at the high watermark,
+or at the first record later than span and lateness, if the topic takes none further ahead. It has the batches whose base offset it
+holds; a partition's first range also the batch its start is within. Where a part of the records is read, reruns read the same.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from pipeline.sources.files.segment_plan import pack
 from pipeline.sources.live import admin
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
-from pipeline.sources.live.fetch_read import FetchRead
+from pipeline.sources.live.settings import FetchRead
 from pipeline.sources.live.state import LiveState
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
@@ -68,11 +66,10 @@ def plan_fetches(
     earlier: Mapping[TopicPartition, EarlierState] | None = None,
     is_sample: bool = False,
 ) -> tuple[tuple[FetchRead, ...], tuple[Shortfall, ...]]:
-    """Ranges that hold a span, in partition and offset order, and what cannot be read completely.
+    """Ranges that hold a span (a run's windows, or a slice of one) and its late records, in order, and what cannot be read completely.
 
-    The span is all windows of the run, or a slice of one; late records are looked for `lateness_ms` after it.
-    `settled`: where logs ended long before it: a record there that bears a far later time is no start. `earlier`: what
-    the newest run before said of each. `is_sample`: times decide where a range ends, whatever a topic takes.
+    `settled`: where logs ended long before it, so that a record there with a far later time is no start. `earlier`: what the newest run
+    before said. `is_sample`: times decide where a range ends, whatever a topic takes.
     """
     wanted = tuple(partitions)
     leaders = {key: state.partitions[key].leader_id for key in wanted if key in state.high_watermarks}
@@ -158,10 +155,9 @@ def find_retention(
     start_ms: int,
     told: tuple[int | None, int | None] = (None, None),
 ) -> tuple[Shortfall, ...]:
-    """Finds what retention deleted, where a span begins before the oldest record that is left.
+    """Finds what retention deleted, where a span begins before the oldest record left (`start`: the first not before the time).
 
-    `start` is the first record not before the time. What came after an earlier run, which found the log's end and when
-    (`told`), and is gone was of the span, too, if that run asked within it: the oldest record left may be late.
+    What came after an earlier run within the span found the log's end (`told`: offset, when) and is gone was of the span, too.
     """
     end_before, told_ms = told
     is_cut, until_ms = end_before is not None and end_before < log_start, None

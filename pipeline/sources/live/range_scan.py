@@ -1,8 +1,6 @@
-"""Offset ranges, fetched from brokers and scanned: what one Spark task reads of a live cluster.
+"""Offset ranges, fetched from brokers and scanned once, for batches, keys and arrivals: what one Spark task reads of a live cluster.
 
-A task connects once and reads its ranges one after another, each in stretches of `RANGE_BYTES`, so no more than one
-stretch's replies are in memory, whatever a broker says of sizes. Records are fetched and decoded once, for batches,
-keys and arrivals together.
+Ranges come one after another in stretches of `RANGE_BYTES`: no more is in memory, whatever a broker says of sizes.
 """
 
 from collections import Counter
@@ -24,17 +22,14 @@ from pipeline.errors import SourceUnreachableError
 from pipeline.model.log import Problem
 from pipeline.sources.live.connection import ClusterConnection, connect
 from pipeline.sources.live.fetch import FetchState, iter_replies
-from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.plan import RANGE_BYTES, pack_fetches
 from pipeline.sources.live.reading import LiveReading
-from pipeline.sources.live.settings import LiveSettings, Secrets
-from pipeline.sources.records.aborted_batches import match_markers, read_markers
+from pipeline.sources.live.settings import FetchRead, LiveSettings, Secrets
 from pipeline.sources.records.batch_rows import LeaderEpochs, make_batch_rows
-from pipeline.sources.records.pieces import Kind, Piece
-from pipeline.sources.records.record_scan import scan_records, time_batches
+from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind, Piece, shortfall_row, summarise_scan
+from pipeline.sources.records.record_scan import match_markers, read_markers, scan_records, time_batches
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import ScannedSegment, place_batches
-from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, shortfall_row, summarise_scan
 
 _MOST_TIMES, _MOST_BYTES_OF_UNKNOWN = 4, 16 << 30
 """A range may be so many times as large as its leader said, or have so many bytes where nobody said, before it is given up."""
@@ -59,10 +54,7 @@ def scan_range(
     on_reply: Callable[[bytes, HeaderScan], None] | None = None,
     most_bytes: int | None = None,
 ) -> ScannedRange:
-    """Fetches a range, or the first `most_bytes` of it, and reads its batches' headers, checksums verified.
-
-    `on_reply` takes each reply and the scan of its batches that belong to the range; for `given_up` see `iter_replies`.
-    """
+    """Fetches a range, or its first `most_bytes`, checksums verified; `on_reply` takes each reply and the scan of its own batches."""
     state = FetchState(read.start_offset)
     scans: list[NDArray[np.void]] = []
     problems: list[Problem] = []

@@ -19,7 +19,7 @@ from pipeline.model.cluster import (
 from pipeline.model.log import Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC
 from pipeline.sources.files.cluster_rows import TIERED, TIME_CONFIGS, TOPIC_CONFIGS
-from pipeline.sources.live import admin, describe
+from pipeline.sources.live import admin, requests
 from pipeline.sources.live.admin import Metadata, OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
 from pipeline.sources.live.requests import Failures
@@ -82,12 +82,12 @@ def read_live_state(
         failures.questions[name_some("partitions", sorted(map(str, metadata.impossible)))] = "no topic has so many"
     failures.partitions |= dict.fromkeys(metadata.contested, "brokers name different leaders, none of them most often")
     failures.partitions |= dict.fromkeys(metadata.unlisted, "its leader has no listener for this address")
-    disks, spaces = describe.ask_log_directories(connection, metadata.brokers, metadata.partitions, failures)
+    disks, spaces = requests.ask_log_directories(connection, metadata.brokers, metadata.partitions, failures)
     answering = sorted(metadata.brokers.keys() - failures.brokers.keys())
     names = (*TOPIC_CONFIGS, *TIME_CONFIGS, TIERED)
-    configs = describe.ask_topic_configs(connection, answering, sorted(known), names, failures)
+    configs = requests.ask_topic_configs(connection, answering, sorted(known), names, failures)
     partitions = dict(metadata.partitions)
-    for key, (adding, removing) in describe.ask_reassignments(connection, answering, failures).items():
+    for key, (adding, removing) in requests.ask_reassignments(connection, answering, failures).items():
         if key in partitions:
             partitions[key] = replace(partitions[key], adding_replicas=adding, removing_replicas=removing)
     on_leaders = [d for d in disks if not d.is_future and leaders.get(d.topic_partition) == d.broker_id]
@@ -98,7 +98,7 @@ def read_live_state(
         replicas=_replica_states(partitions, disks, log_starts, high_watermarks),
         log_starts=log_starts,
         high_watermarks=high_watermarks,
-        broker_configs=describe.ask_broker_configs(connection, metadata.brokers, BROKER_CONFIGS, failures),
+        broker_configs=requests.ask_broker_configs(connection, metadata.brokers, BROKER_CONFIGS, failures),
         directory_counts=dict(Counter(broker_id for broker_id, _ in {(d.broker_id, d.log_directory) for d in disks})),
         spaces=spaces,
         leader_sizes={d.topic_partition: d.size_bytes for d in on_leaders},
@@ -147,7 +147,6 @@ def _note_unread(
 
 
 def describe_unanswered(state: LiveState, name: str) -> list[Problem]:
-    """Describes unanswered requests as problems of the source; `name` stands for the file."""
     unanswered = [f"broker {broker_id} does not answer: {reason}" for broker_id, reason in state.silent_brokers.items()]
     contradicts = "contradicts most brokers about the addresses or leaders"
     unanswered += [f"{address} {contradicts} {said}" for address, said in state.dissenters.items()]

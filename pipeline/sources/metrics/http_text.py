@@ -1,7 +1,4 @@
-"""Text over HTTP from servers that may be wrong or hostile: sizes, redirects, retries, and the words for failures.
-
-Every failure becomes an `InputError` that names the address without secrets, what came, and what to do.
-"""
+"""Text over HTTP from servers that may be wrong or hostile; a failure is an `InputError`: address without secrets, what came, what to do."""
 
 from __future__ import annotations
 
@@ -52,13 +49,8 @@ class HttpText:
 
 
 class HttpReader(AbstractContextManager["HttpReader"]):
-    """Reads texts with one identity; a context manager that keeps connections."""
-
     def __init__(self, access: HttpAccess, pause: Callable[[float], None]) -> None:
-        """Takes identity and limits; `pause` waits for so many seconds between attempts.
-
-        Raises `ConfigError` where a secret's variable is not set, or a file of `tls_config` cannot be used.
-        """
+        """Takes identity, limits, and what waits for seconds between attempts; `ConfigError` where a secret or file cannot be used."""
         self._access, self._pause, self._client = access, pause, access.async_client()
         self._runner = asyncio.Runner()
         self._waited_s: defaultdict[str, float] = defaultdict(float)  # by server
@@ -77,10 +69,7 @@ class HttpReader(AbstractContextManager["HttpReader"]):
             self._waited_s[urlsplit(url).netloc] += monotonic() - began_s
 
     def read(self, url: str, query: Mapping[str, str] | None = None, *, accept: str = "text/plain") -> HttpText:
-        """The text behind a URL, asked for again while the server is busy or away; `InputError` names it and what to do.
-
-        No error repeats a secret that was sent, though many servers repeat the request.
-        """
+        """The text behind a URL, asked for again while the server is busy or away; no `InputError` repeats a secret that was sent."""
         try:
             return self._read(url, query, accept)
         except HttpStatusError as error:
@@ -199,7 +188,6 @@ def shown(url: str) -> str:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The first cause of an error of httpx."""
     while error.__cause__ is not None or error.__context__ is not None:
         error = error.__cause__ or error.__context__ or error
     return error

@@ -1,8 +1,4 @@
-"""Metrics kept as files, and the tasks that parse them.
-
-Exporter pages are at `<root>/<instance>/<epoch ms>.prom`; texts of clients are anywhere. Tasks yield rows of
-`SAMPLE_SCHEMA`: of kind `sample`, and of kind `problem` for files or lines that could not be read.
-"""
+"""Metrics kept as files (exporter pages at `<root>/<instance>/<epoch ms>.prom`, texts of clients anywhere), and tasks that parse them."""
 
 from __future__ import annotations
 
@@ -25,8 +21,7 @@ from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.regular_files import MOST_TEXT_BYTES, read_small
 from pipeline.sources.files.directory_walk import is_folder, list_files, refuse_odd_paths, split_instant, walk_files
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, problem_batch, sample_batches, take_instants
-from pipeline.sources.metrics.scraped_brokers import OF_BROKERS, describe_several
-from pipeline.sources.metrics.unknown_names import find_unknown_names
+from pipeline.sources.metrics.scraped_brokers import OF_BROKERS, describe_several, find_unknown_names
 from pipeline.sources.questions import Finding
 from pipeline.sources.records.pieces import Kind, Piece
 
@@ -44,8 +39,6 @@ class PageReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MetricPage:
-    """One scrape, or one text of a client, kept as a file."""
-
     source: str
     instance: str  # folder name: the client, or the broker id
     # instant of the scrape, from the file name; else (`is_dated` is false) of the file's last change
@@ -81,10 +74,7 @@ def _files_of_instances(root: Path, problems: list[Problem]) -> Iterator[Path]:
 def discover_texts(
     paths: Sequence[Path], source: str, kind: type[PageReader], suffixes: Sequence[str]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
-    """Lists texts in a format of their own: files and patterns named, and what has a suffix in the folders named.
-
-    The instance is the file's name without suffix and instant, or its folder's where nothing else is left.
-    """
+    """Texts in a format of their own, by path, pattern or suffix; the instance is the name without suffix and instant, or the folder's."""
     problems: list[Problem] = []
     pages = []
     for path in list_files(paths, [f"*{suffix}" for suffix in suffixes], problems):
@@ -108,12 +98,9 @@ def pages_within(pages: Sequence[MetricPage], span: TimeWindow) -> tuple[MetricP
 
 @dataclass(frozen=True, slots=True)
 class PageTask:
-    """The pages that one Spark task parses."""
-
     pages: tuple[MetricPage, ...]
 
     def run(self) -> Iterator[Piece]:
-        """Yields the samples and problems of each page."""
         from pipeline.codec.metrics.exposition import ExpositionReader  # noqa: PLC0415 - imports Numba, which a plan does not need
 
         reader, instance = ExpositionReader(), None
@@ -199,7 +186,6 @@ def parse_exposition_page(page: MetricPage, text: str, reader: ExpositionReader)
 
 
 def text_rows(page: MetricPage, text: str, parsed: MetricText) -> Iterator[pa.RecordBatch]:
-    """Rows of a text in a client's own format, once it is parsed."""
     problems = _of_lines(page, parsed.bad_lines)
     if not parsed.samples and not problems:
         problems = [Problem(path=page.path, reason="no metric in it")]

@@ -1,11 +1,4 @@
-"""Samples from a Prometheus server through its HTTP API, `query_range`, a page of time after the other.
-
-The server answers each point with the newest sample of the five minutes before it: values are as scraped, instants are
-those of the points. A target that went away ends at once (staleness markers).
-
-References:
-    Prometheus HTTP API, range queries: at most 11,000 points a series.
-"""
+"""Samples from a Prometheus server's HTTP API, `query_range`, by pages of time: a point has the newest sample of five minutes before."""
 
 import json
 from collections import Counter, defaultdict
@@ -28,8 +21,13 @@ from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.metrics.http_text import HttpReader, HttpText, shown
 from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, sample_batches, take_instants
-from pipeline.sources.metrics.scraped_brokers import APP_INFO, OF_BROKERS, ScrapedBrokers, ToldSeries
-from pipeline.sources.metrics.unknown_names import find_unknown_names
+from pipeline.sources.metrics.scraped_brokers import (
+    APP_INFO,
+    OF_BROKERS,
+    ScrapedBrokers,
+    ToldSeries,
+    find_unknown_names,
+)
 from pipeline.sources.questions import Finding, name_some
 
 
@@ -72,7 +70,6 @@ def iter_queries(source: PrometheusServer) -> Iterator[Query]:
 
 
 def _in_order(source: PrometheusServer) -> list[Query]:
-    """All queries; first the one that says which target is which broker."""
     return sorted(iter_queries(source), key=lambda query: query.subject != APP_INFO)
 
 
@@ -113,11 +110,7 @@ def _cut(instants_ms: range, points_per_page: int) -> list[range]:
 
 
 def read_prometheus(source: PrometheusServer, question: SampleQuestion) -> MetricReading:
-    """Asks for every known metric over a span.
-
-    A query that fails costs its own metrics. A server that cannot be reached, or refuses the identity, is asked once, and
-    one that fails twice in a row no more.
-    """
+    """Asks for every known metric over a span; who cannot be reached or refuses is asked once, who fails twice in a row no more."""
     batches: list[pa.RecordBatch] = []
     problems: list[Problem] = []
     path = shown(source.url)
@@ -150,8 +143,6 @@ def read_prometheus(source: PrometheusServer, question: SampleQuestion) -> Metri
 
 
 class _Server:
-    """Asks, and remembers warnings and the server's clock."""
-
     def __init__(
         self, source: PrometheusServer, source_name: str, http: HttpReader, clock: Callable[[], int] | None = None
     ) -> None:
@@ -163,7 +154,6 @@ class _Server:
         self.brokers = ScrapedBrokers(source.instance_label)
 
     def ask(self, endpoint: str, asked: Mapping[str, str]) -> dict[str, Any]:
-        """`data` of an answer: `result` and `resultType`; `InputError` where there is none."""
         return self._ask(endpoint, asked, lambda data: {name: data[name] for name in ("result", "resultType")})
 
     def list_names(self, matcher: str) -> list[str]:
@@ -304,8 +294,7 @@ def _read_points(points: Sequence[Sequence[Any]]) -> NDArray[np.float64]:
 def probe_prometheus(source: PrometheusServer, *, pause: Callable[[float], None]) -> list[Finding]:
     """Asks a server how many of the wanted series it has, for `doctor`; `InputError` or `ConfigError` with the cause.
 
-    No series of a broker while targets are down is a failure: the server answers, and what it scrapes does not. So is more
-    than one cluster, or a gateway. One more finding names metrics that are not known, and the nearest that are.
+    No broker's series while targets are down is a failure, and so are several clusters or a gateway; unknown names are told.
     """
     counts: Counter[str] = Counter()
     newest_ms = 0

@@ -1,7 +1,4 @@
-"""Samples of metrics as Arrow rows: the one shape in which every metrics source hands them on.
-
-Rows are of kind `sample`, or of kind `problem` for what could not be read.
-"""
+"""Samples of metrics as Arrow rows, the one shape in which sources hand them on: of kind `sample`, or `problem` for what could not be read."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -65,10 +62,9 @@ def sample_batches(
     *,
     intake: SampleIntake,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of samples of one instance, known as source, instance and path; `InputError` beyond what `intake` takes.
+    """Rows of one instance (source, instance, path); `places`: indexes into `series`, one a sample; NaN, negative and infinite become NULL.
 
-    `places` are indexes into `series`, one per sample, as are instants and values; what was never recorded (NaN), is negative
-    or infinite becomes NULL. A client that pushes its metrics to brokers is an instance by itself.
+    A client that pushes its metrics to brokers is an instance by itself. `InputError` beyond what `intake` takes.
     """
     used, index = np.unique(places, return_inverse=True)
     texts = ((known_as[1], s.name, s.exposed_name, *chain(*s.labels)) for s in map(series.__getitem__, used.tolist()))

@@ -1,18 +1,15 @@
-"""Which broker and cluster the series of a server are of, as far as that can be told; what cannot is not taken.
+"""Which broker and cluster the series of a server are of, and which names are not known; what cannot be told is not taken.
 
-Only metrics that a broker has once count as evidence (`_ONCE`): two series of one are two brokers, or one scraped twice.
-
-* **Several clusters.** Two targets have one broker id, and a counter rises at both, all values at one above all at the
-  other: a broker that is scraped twice says the same twice, a scrape apart. Or a label that names Kafka clusters (`kafka_cluster`,
-  Strimzi's) has two values at once. Other labels prove nothing: jobs, namespaces, replicas of Prometheus, clusters of
-  Kubernetes and ports of one host may be one Kafka cluster's. They only name what differs.
-* **A gateway.** One instance has several brokers at once: by their ids, which then tell them apart, or by a label of hosts.
-* **At once** is in most of the instants of both: what a target said last stays for minutes, while its broker has moved on.
+Only metrics that a broker has once are evidence (`_ONCE`). **Several clusters**: two targets have one id, and a counter rises at both,
+all values at one above all at the other (who is scraped twice says the same twice); or a label of Kafka clusters (`kafka_cluster`,
+Strimzi's) has two values. Other labels (jobs, namespaces, replicas of Prometheus) prove nothing, they only name what differs.
+**A gateway**: one instance has several brokers at once, by ids, which then tell them apart, or by a label of hosts.
+**At once** is in most instants of both: what a target said last stays for minutes, while its broker has moved on.
 """
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import combinations
 from typing import NamedTuple
@@ -22,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.codec.metrics.metric_names import BROKER_TOPIC_PREFIX, REQUEST_PREFIX, Series
+from pipeline.codec.metrics.metric_names import BROKER_TOPIC_PREFIX, REQUEST_PREFIX, Series, list_unknown
 from pipeline.model.number_text import format_name
-from pipeline.sources.questions import name_some
+from pipeline.sources.questions import Finding, name_some
 
 OF_BROKERS = ("kafka_server_", "kafka_network_", "kafka_log_", "kafka_cluster_partition")
 APP_INFO = "kafka_server_app_info"
@@ -270,3 +267,13 @@ def _by_number(text: str) -> tuple[int, str]:
 
 def _starts(names: pa.Array, prefixes: Sequence[str]) -> pa.Array:
     return reduce(pc.or_, (pc.starts_with(names, prefix) for prefix in prefixes))
+
+
+def find_unknown_names(exposed_names: Collection[str]) -> Iterator[Finding]:
+    """A finding about names that resemble a metric which none of the names gives; none where there are none."""
+    unknown = list_unknown(exposed_names)
+    if unknown:
+        named = name_some("not known", [f"{name} (nearest: {nearest})" for name, nearest, _ in unknown])
+        _, _, canonical = unknown[0]
+        advice = f"where one is the same, a `prometheus` source takes it under `queries`, such as {canonical}: {unknown[0][0]}"
+        yield Finding(name="metrics", is_ok=True, found=named, advice=advice)

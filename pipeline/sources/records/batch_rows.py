@@ -75,7 +75,6 @@ class LeaderEpochs:
         return cls(by_epoch, current, None if history.state_source == ONLY_REPLICA else newest, moments)
 
     def only(self, logs: Iterable[RecordLog | LogName]) -> LeaderEpochs:
-        """The part about some logs: what a task needs."""
         places = {(log.topic, log.topic_id, log.partition) for log in logs}
         keys = {(topic, partition) for topic, _, partition in places}
         return LeaderEpochs(
@@ -88,11 +87,7 @@ class LeaderEpochs:
     def lead(
         self, log: RecordLog | LogName, epochs: NDArray[np.int32], starts_ms: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Returns the leader of each batch of a log, from its epoch and its window's start; -1 where unknown.
-
-        Where an epoch had ended by then (a clock is ahead, or a host says so) it is who led by then: no broker bears
-        load while it does not lead. Legacy batches, without epochs, are the leader's where only one broker ever led.
-        """
+        """The leader of each batch, by its epoch and its window's start: who led by then, where the epoch had ended; -1 where unknown."""
         moments, begun = np.array([(-(2**63), -1), *self.begun.get((log.topic, log.topic_id, log.partition), ())]).T
         by_then = begun[np.searchsorted(moments, starts_ms, side="right") - 1]
         epochs = np.where(epochs < 0, epochs, np.maximum(epochs, by_then)).astype(np.int32)

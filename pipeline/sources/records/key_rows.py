@@ -17,8 +17,7 @@ from pipeline.codec.records.key_table import take_keys
 from pipeline.codec.records.record_scan import RecordScan
 from pipeline.partitioners.columns import hash_keys
 from pipeline.partitioners.recorded import HASH_COLUMNS
-from pipeline.sources.records.key_questions import Question, ask
-from pipeline.sources.records.scan_settings import ScanSettings
+from pipeline.sources.records.scan_settings import Question, ScanSettings, ask
 from pipeline.sources.records.segment_scan import SENSELESS, RecordLog, split_by_window
 
 
@@ -49,10 +48,7 @@ class _Window:
 
 
 class WindowKeyCounter:
-    """Counts keys chunk after chunk, at most `limit` at once per window, which are let go once its last batch is read.
-
-    `starts`: from `ScanSettings.choose_windows`, for exactly the batches of the chunks to come.
-    """
+    """Counts keys of chunks by window (`starts`: of exactly their batches), at most `limit` at once, let go after its last batch."""
 
     def __init__(self, starts: NDArray[np.int64], limit: int) -> None:
         self._starts, self._limit = starts, limit
@@ -148,7 +144,6 @@ def make_key_rows(log: RecordLog, counted: WindowKeys, settings: ScanSettings) -
 def _key_columns(
     log: RecordLog, keys: WindowKeys, settings: ScanSettings
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A row per key with its hashes and the answers about it, and the other rows."""
     assert settings.secret is not None  # noqa: S101  (narrows the type)
     counts, is_clear = keys.counts, log.topic in settings.clear_topics
     ends = np.frombuffer(counts.keys.buffers()[1], np.int64, len(counts.keys) + 1) if len(counts.keys) else np.zeros(1)
