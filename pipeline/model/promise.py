@@ -1,7 +1,5 @@
 """A recommendation and the promise made of it, rows of `gold.recommendations` and `gold.promises`; whether a prediction is trusted."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -134,7 +132,7 @@ class Trust(StrEnum):
     DOUBTED = "not trustworthy"
 
     @classmethod
-    def of(cls, stored: str) -> Trust:
+    def of(cls, stored: str) -> "Trust":
         """What a stored text says.
 
         >>> Trust.of("not trustworthy: no arrivals are stored")

@@ -1,12 +1,10 @@
 """Reads a cluster's sources without batches (disks, leaders, replicas, groups), and what each brought."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
+from pipeline.config.pipeline_config import Cluster
 from pipeline.config.storage import NO_STORAGE, Storage
 from pipeline.model.cluster import ClusterHistory, EarlierState, StateSubject
 from pipeline.model.window import TimeWindow
@@ -15,9 +13,6 @@ from pipeline.sources.metrics.metric_pages import MetricPage
 from pipeline.sources.metrics.metric_source import InstanceSamples, name_metric_sources, samples_of_pages
 from pipeline.sources.questions import NAMED, ClusterQuestion, SourceAvailability
 from pipeline.sources.source import ClusterReading, Described, RecordSource, Source, StateSource, TextSource, sources_of
-
-if TYPE_CHECKING:
-    from pipeline.config.pipeline_config import Cluster
 
 
 def read_cluster(

@@ -6,17 +6,16 @@
 `segments`, or `problems` that could not be read. No record is decoded; a file may grow while it is read.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.number_text import escape_hidden
@@ -28,9 +27,6 @@ from pipeline.sources.records.batch_rows import BATCH_SCHEMA, LeaderEpochs
 from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind
 from pipeline.sources.records.record_scan import SegmentTask, plan_segment_tasks
 from pipeline.sources.records.scan_settings import ScanSettings
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 _OF_LOG = ("path", "topic", "topic_id", "partition")
 _SEGMENT = (

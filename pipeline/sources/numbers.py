@@ -1,9 +1,7 @@
 """The numbers that sources may give, by the columns that hold them: the rows of `partition-health tables --sources`."""
 
-from __future__ import annotations
-
 from enum import Enum
-from typing import Literal
+from typing import Literal, Self
 
 How = Literal["exact", "estimated", "upper bound", "assumed", "at the run", "-"]
 
@@ -14,7 +12,7 @@ class Number(Enum):
     columns: str
     note: str
 
-    def __new__(cls, columns: str, note: str = "") -> Number:
+    def __new__(cls, columns: str, note: str = "") -> Self:
         number = object.__new__(cls)
         number._value_ = columns
         number.columns, number.note = columns, note

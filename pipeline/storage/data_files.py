@@ -4,19 +4,18 @@ A file holds rows of one partition; one that also holds rows of other windows is
 Delta 4.3's own log store for S3 would overwrite a version that another writer put there since it looked.
 """
 
-from __future__ import annotations
-
 import calendar
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from operator import or_, xor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipeline.config.storage import Folder
@@ -31,10 +30,6 @@ from pipeline.storage.rows import commit
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
 from pipeline.tables.arrow_types import format_sql_schema
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
 
 Files = Sequence[Mapping[str, Any]]  # rows of `WRITTEN`, or files as delta-rs lists them
 _REFUSED = {file_writer.MISMATCH: TableMismatchError, file_writer.NOT_WRITTEN: StorageError}

@@ -1,14 +1,12 @@
 """What tasks do with a Delta table's data files: write rows to new ones, or one anew without some of its rows."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -41,7 +39,7 @@ class Scope:
     spans: tuple[TimeWindow, ...]  # without gaps in them, ascending
 
     @classmethod
-    def of(cls, cluster: str, windows: Iterable[TimeWindow]) -> Scope:
+    def of(cls, cluster: str, windows: Iterable[TimeWindow]) -> Self:
         return cls(cluster, stretches_of(windows))
 
     def holds(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:

@@ -1,15 +1,14 @@
 """A table's files, for tasks that read them by themselves: rows that stay columns never become rows of the JVM."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from pipeline.config.storage import Folder, open_in_arrow
 from pipeline.model.window import TimeWindow
@@ -17,9 +16,6 @@ from pipeline.storage.durability import open_table
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
-
-if TYPE_CHECKING:
-    from pyarrow import fs
 
 _ROWS_AT_ONCE = 1 << 18  # fresh memory costs more than the work on it: small arrays are used again
 _KEPT_BYTES = 1 << 26
@@ -89,7 +85,7 @@ class _WindowFile(NamedTuple):
     is_of_window: ds.Expression
 
     @classmethod
-    def open(cls, warehouse: Folder, path: str, start_ms: int) -> _WindowFile:
+    def open(cls, warehouse: Folder, path: str, start_ms: int) -> Self:
         (fragment,) = ds.dataset(path, filesystem=_files_of(warehouse)).get_fragments()
         # Spark's files name no time zone, delta-rs's do
         stored_as = fragment.physical_schema.field("window_start").type

@@ -1,28 +1,22 @@
 """Rows in the types of a declared table: DataFrames, and rows made on the driver."""
 
-from __future__ import annotations
-
+import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC
 from math import inf
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import functions as F
-
-from pipeline.errors import TableMismatchError
-from pipeline.tables import Table
-from pipeline.tables.arrow_types import ARROW_TYPES
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-import json
+from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
+from pipeline.errors import TableMismatchError
 from pipeline.model.window import TimeWindow, stretches_of
+from pipeline.tables import Table
+from pipeline.tables.arrow_types import ARROW_TYPES
 
 _ALIKE = ({pa.string(), pa.large_string(), pa.string_view()}, {pa.binary(), pa.large_binary(), pa.binary_view()})
 _KINDS = (pa.types.is_list, pa.types.is_map, pa.types.is_timestamp)

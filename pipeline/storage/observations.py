@@ -1,14 +1,12 @@
 """What runs observed of a live cluster: leaders by epoch, for sources that need the difference between two runs, and brokers' outages."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from pipeline.config.storage import Folder
 from pipeline.engine import count_task_slots
@@ -25,10 +23,6 @@ from pipeline.tables.broker_metrics import BROKER_METRICS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
 from pipeline.tables.silver import RECORD_BATCHES
 from pipeline.tables.values import tuples_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 REACH_MS = 7 * DAY_MS
 SETTLED_MS = HOUR_MS  # how far ahead of the brokers' clocks those of clients may be

@@ -1,7 +1,5 @@
 """The Spark session: one factory for jobs, command line and tests; failures of Spark and its JVM as one error of ours."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
@@ -11,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import delta.exceptions.captured  # noqa: F401 - makes Delta's conflicts typed exceptions instead of Py4JJavaError
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -19,14 +17,12 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from pipeline.config.pipeline_config import Spark
 from pipeline.environment import make_spark_cache, private_temporary_folder
 from pipeline.errors import PipelineError, SparkFailedError
 from pipeline.storage.frames import ROW_GROUP_BYTES
 from pipeline.storage.java import archive_path, find_delta_jars, find_java, use_archive, write_java_shim
 from pipeline.storage.locks import own_folder
-
-if TYPE_CHECKING:
-    from pipeline.config.pipeline_config import Spark
 
 _JVM_EXIT_TIMEOUT_S = 120
 _LOG4J = """rootLogger.level = error

@@ -1,10 +1,8 @@
 """Source of data that `partition-health collect` wrote on brokers' hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from pipeline.config.storage import Location, is_remote
 from pipeline.model.log import Problem, fits_topics
@@ -40,9 +38,7 @@ class Collected(RecordSource):
         yield from super().probe()
 
     @classmethod
-    def read_cluster(
-        cls, sources: Sequence[Collected], question: ClusterQuestion, described: Described
-    ) -> ClusterReading:
+    def read_cluster(cls, sources: Sequence[Self], question: ClusterQuestion, described: Described) -> ClusterReading:
         """Combines the hosts' disks; leaders come from the metadata log that most hosts have, else as for log directories."""
         from pipeline.sources.collected.agreement import agree_on_history
         from pipeline.sources.collected.host import read_hosts

@@ -1,9 +1,7 @@
 """Texts of `kafka-dump-log`: segments whose disks cannot be read from here."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -38,9 +36,7 @@ class DumpLog(RecordSource):
     broker: int | None = Field(None, ge=0)
 
     @classmethod
-    def read_cluster(
-        cls, sources: Sequence[DumpLog], question: ClusterQuestion, described: Described
-    ) -> ClusterReading:
+    def read_cluster(cls, sources: Sequence[Self], question: ClusterQuestion, described: Described) -> ClusterReading:
         """Finds the segments in the texts; leaders and topic ids are those of a text, else of the replicas dumped."""
         from pipeline.sources.files.cluster_rows import count_directories
         from pipeline.sources.files.cluster_state import read_cluster_history, with_named_brokers

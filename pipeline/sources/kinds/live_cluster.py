@@ -1,11 +1,9 @@
 """A running cluster, read through its brokers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, Self
 
 from pipeline.errors import ConfigError, SourceUnreachableError
 from pipeline.model.window import TimeWindow
@@ -79,9 +77,7 @@ class LiveCluster(RecordSource, LiveSettings):
         return _BY_OFFSETS if self.read == "offsets" else self.column
 
     @classmethod
-    def read_cluster(
-        cls, sources: Sequence[LiveCluster], question: ClusterQuestion, described: Described
-    ) -> ClusterReading:
+    def read_cluster(cls, sources: Sequence[Self], question: ClusterQuestion, described: Described) -> ClusterReading:
         from pipeline.sources.live.reading import read_live_cluster
 
         (source,) = sources

@@ -1,10 +1,8 @@
 """Log directories of brokers, read from their disks or from copies of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -32,9 +30,7 @@ class LogDirectories(RecordSource):
     paths: tuple[ConfigPath, ...] = Field(min_length=1)
 
     @classmethod
-    def read_cluster(
-        cls, sources: Sequence[LogDirectories], question: ClusterQuestion, described: Described
-    ) -> ClusterReading:
+    def read_cluster(cls, sources: Sequence[Self], question: ClusterQuestion, described: Described) -> ClusterReading:
         """Discovers disks; leaders are those of the metadata log, else of a text, else of the replicas found."""
         from pipeline.sources.files.cluster_rows import count_directories
         from pipeline.sources.files.cluster_state import (

@@ -5,13 +5,12 @@ or at the first record later than span and lateness, if the topic takes none fur
 holds; a partition's first range also the batch its start is within. Where a part of the records is read, reruns read the same.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Self
 
 import mmh3
 
@@ -41,11 +40,11 @@ class Shortfall:
     until_ms: int | None = None
 
     @classmethod
-    def of(cls, key: TopicPartition, reason: str, until_ms: int | None = None) -> Shortfall:
+    def of(cls, key: TopicPartition, reason: str, until_ms: int | None = None) -> Self:
         return cls(topic=key.topic, partition=key.partition, reason=reason, until_ms=until_ms)
 
     @classmethod
-    def of_silence(cls, key: TopicPartition, state: LiveState) -> Shortfall:
+    def of_silence(cls, key: TopicPartition, state: LiveState) -> Self:
         """Of a partition whose leader did not answer; where nobody leads it, of what was before that."""
         return cls.of(key, state.failures.partitions.get(key, "no answer"), state.leaderless_since_ms.get(key))
 

@@ -1,7 +1,5 @@
 """Text over HTTP from servers that may be wrong or hostile; a failure is an `InputError`: address without secrets, what came, what to do."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import zlib
@@ -11,17 +9,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from time import monotonic
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx
 
+from pipeline.config.http_access import HttpAccess
 from pipeline.errors import HttpStatusError, InputError
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import LATEST_MS
-
-if TYPE_CHECKING:
-    from pipeline.config.http_access import HttpAccess
 
 MAX_REDIRECTS = 3
 MOST_TIMEOUTS = 20

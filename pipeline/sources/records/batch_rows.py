@@ -1,11 +1,9 @@
 """The record batches of a log as rows of `silver.record_batches`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +41,7 @@ class LeaderEpochs:
     begun: Mapping[tuple[str, str, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, history: ClusterHistory, tree: LogTree, replicas: Iterable[ReplicaState]) -> LeaderEpochs:
+    def of(cls, history: ClusterHistory, tree: LogTree, replicas: Iterable[ReplicaState]) -> Self:
         """By what a source knows of leaders, checkpoints and logs' ends: an epoch that begins there has no batch."""
         by_epoch: dict[tuple[str, str, int], dict[int, int]] = {}
         begun: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
@@ -74,10 +72,10 @@ class LeaderEpochs:
         moments = {log: tuple(sorted(terms)) for log, terms in begun.items()}
         return cls(by_epoch, current, None if history.state_source == ONLY_REPLICA else newest, moments)
 
-    def only(self, logs: Iterable[RecordLog | LogName]) -> LeaderEpochs:
+    def only(self, logs: Iterable[RecordLog | LogName]) -> Self:
         places = {(log.topic, log.topic_id, log.partition) for log in logs}
         keys = {(topic, partition) for topic, _, partition in places}
-        return LeaderEpochs(
+        return type(self)(
             {place: self.by_epoch[place] for place in places if place in self.by_epoch},
             {key: self.current[key] for key in keys if key in self.current},
             None if self.newest is None else {key: self.newest[key] for key in keys if key in self.newest},
