@@ -20,12 +20,10 @@ from pipeline.model.window import TimeWindow, stretches_of
 from pipeline.storage.frames import arrow_schema, count_group_rows, digest_rows, find_mismatch
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
+from pipeline.tables.arrow_types import integers, strings
 
 WRITTEN = pa.schema(
-    [
-        *((name, pa.string()) for name in ("table", "path", "partition", "stats")),
-        *((name, pa.int64()) for name in ("size_bytes", "row_count", "digest", "written_at_ms")),
-    ]
+    [*strings("table", "path", "partition", "stats"), *integers("size_bytes", "row_count", "digest", "written_at_ms")]
 )
 """What a task says of a file that it wrote."""
 FILE = "_file"  # name of a column: in which data file a row is

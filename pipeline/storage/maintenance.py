@@ -65,12 +65,8 @@ def _maintain(warehouse: Folder, table: Table, today: str, retention_hours: int)
     commit(warehouse, table, compact)
     on_disk = take_table(path)
     with StorageErrors(path, "free space or repair the folder, then run again"):
-        deleted = on_disk.vacuum(
-            retention_hours=retention_hours,
-            dry_run=False,
-            full=True,
-            enforce_retention_duration=retention_hours >= SAFE_RETENTION_HOURS,
-        )
+        is_safe = retention_hours >= SAFE_RETENTION_HOURS
+        deleted = on_disk.vacuum(retention_hours, dry_run=False, full=True, enforce_retention_duration=is_safe)
         on_disk.update_incremental()
         on_disk.create_checkpoint()
         sync_commits(path, after=on_disk.version() - 1, to=on_disk.version())

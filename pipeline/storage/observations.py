@@ -19,6 +19,7 @@ from pipeline.storage.files import iter_file_rows, list_data_files
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import load_rows, query_rows
 from pipeline.storage.tables_on_disk import table_path
+from pipeline.tables.arrow_types import integers, strings
 from pipeline.tables.broker_metrics import BROKER_METRICS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
 from pipeline.tables.silver import RECORD_BATCHES
@@ -32,14 +33,8 @@ _TERM = (*_LOG, "leader_epoch", "leader_id")
 _TOLD = ("log_start_offset", "log_end_offset", "size_bytes")
 _OBSERVED = ("observed_leader_epoch", "observed_leader_id")
 _NEEDED = (*_TERM, *_TOLD, "window_start", "state_source", "replica_id", "is_leader")
-_SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in _LOG[:2]),
-        *((name, pa.int64()) for name in ("partition", *_TERM[3:], *_TOLD, "window_start_ms", "told_at_ms")),
-        *((name, pa.int64()) for name in ("observed_at_ms", "settled_offset")),
-        ("is_before", pa.bool_()),
-    ]
-)
+_NUMBERS = ("partition", *_TERM[3:], *_TOLD, "window_start_ms", "told_at_ms", "observed_at_ms", "settled_offset")
+_SCHEMA = pa.schema([*strings(*_LOG[:2]), *integers(*_NUMBERS), pa.field("is_before", pa.bool_())])
 """Fields of `EarlierState`, and whether its window is before the span."""
 
 
@@ -108,13 +103,8 @@ def _keep_newest(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _finish(rows: pa.Table) -> Iterator[pa.Table]:
     newest = _keep_newest(pl.DataFrame(pl.from_arrow(rows)))
-    yield (
-        newest.with_columns(
-            pl.col("observed_at_ms").min().over(_TERM), pl.col("settled_offset").max().over(*_LOG, "leader_id")
-        )
-        .to_arrow()
-        .cast(_SCHEMA)
-    )
+    first, largest = pl.col("observed_at_ms").min().over(_TERM), pl.col("settled_offset").max().over(*_LOG, "leader_id")
+    yield newest.with_columns(first, largest).to_arrow().cast(_SCHEMA)
 
 
 WITHIN = 24  # windows around others whose batches and metrics count

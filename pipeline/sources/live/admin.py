@@ -182,21 +182,16 @@ def ask_offsets(
         reasons = {key: value for key, value in answered.items() if isinstance(value, str)}
         is_known = all(key in failures.partitions for key in missing)
         for key in missing:
-            failures.partitions[key] = _why(wanted.get(key, NO_LEADER), failures, reasons.get(key, "no answer"))
+            leader_id, reason = wanted.get(key, NO_LEADER), reasons.get(key, "no answer")
+            if leader_id in failures.brokers:
+                reason = f"its leader, broker {leader_id}, does not answer: {failures.brokers[leader_id]}"
+            failures.partitions[key] = LEADERLESS if leader_id == NO_LEADER else reason
         if is_known or attempt + 1 == ATTEMPTS:
             break
         time.sleep(requests.PAUSES_S[attempt])
         known = ask_metadata(connection).partitions
         wanted = {key: known[key].leader_id if key in known else NO_LEADER for key in missing}
     return offsets
-
-
-def _why(leader_id: int, failures: Failures, reason: str) -> str:
-    if leader_id == NO_LEADER:
-        return LEADERLESS
-    if leader_id in failures.brokers:
-        return f"its leader, broker {leader_id}, does not answer: {failures.brokers[leader_id]}"
-    return reason
 
 
 def _by_broker(leaders: Mapping[TopicPartition, int]) -> Iterator[tuple[int, tuple[TopicPartition, ...]]]:

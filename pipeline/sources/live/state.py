@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from pipeline.codec.tools.tool_text import DescribedReplica
 from pipeline.model.cluster import (
@@ -25,6 +26,9 @@ from pipeline.sources.live.connection import ClusterConnection
 from pipeline.sources.live.requests import Failures
 from pipeline.sources.questions import name_some
 
+_Partitions: TypeAlias = Mapping[TopicPartition, PartitionState]
+_Offsets: TypeAlias = Mapping[TopicPartition, OffsetAt]
+_Configs: TypeAlias = Mapping[str, Mapping[str, str]]
 MOST_NAMED = 100  # questions without answer: a broker may make up any number of consumer groups
 BROKER_CONFIGS = (
     *("num.io.threads", "num.network.threads", "log.dirs", "log.retention.ms", "log.retention.hours"),
@@ -65,13 +69,8 @@ def read_live_state(
     """Asks all brokers for the cluster's state, as of `at_ms`; `earlier`: what other runs saw of it, oldest first."""
     failures = Failures()
     metadata = admin.ask_metadata(connection)
-    in_scope = tuple(
-        key
-        for key in metadata.partitions
-        if fits_topics(key.topic, topics)
-        and (internal_topics or key.topic not in metadata.internal_topics)
-        and key.topic != CLUSTER_METADATA_TOPIC
-    )
+    left_out = {CLUSTER_METADATA_TOPIC, *(() if internal_topics else metadata.internal_topics)}
+    in_scope = tuple(k for k in metadata.partitions if fits_topics(k.topic, topics) and k.topic not in left_out)
     leaders = {key: state.leader_id for key, state in metadata.partitions.items()}
     log_starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)
     high_watermarks = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
@@ -111,7 +110,7 @@ def read_live_state(
 
 
 def _find_leaderless(
-    partitions: Mapping[TopicPartition, PartitionState], failures: Failures, earlier: Sequence[EarlierState]
+    partitions: _Partitions, failures: Failures, earlier: Sequence[EarlierState]
 ) -> dict[TopicPartition, int]:
     since_ms: dict[TopicPartition, int] = {}
     for other in earlier:
@@ -165,11 +164,7 @@ def describe_unanswered(state: LiveState, name: str) -> list[Problem]:
 
 
 def _history(
-    metadata: Metadata,
-    partitions: Mapping[TopicPartition, PartitionState],
-    configs: Mapping[str, Mapping[str, str]],
-    at_ms: int,
-    earlier: Sequence[EarlierState],
+    metadata: Metadata, partitions: _Partitions, configs: _Configs, at_ms: int, earlier: Sequence[EarlierState]
 ) -> ClusterHistory:
     brokers = metadata.brokers | {one: Broker(broker_id=one, is_fenced=True) for one in metadata.absent_brokers}
     return ClusterHistory(
@@ -182,7 +177,7 @@ def _history(
 
 
 def _timelines(
-    partitions: Mapping[TopicPartition, PartitionState], at_ms: int, earlier: Sequence[EarlierState]
+    partitions: _Partitions, at_ms: int, earlier: Sequence[EarlierState]
 ) -> dict[TopicPartition, Timeline[PartitionState]]:
     """Leader epochs, each since it was first observed, and the present state; none earlier of topics without an id."""
     seen: dict[TopicPartition, dict[int | None, tuple[int, PartitionState]]] = {key: {} for key in partitions}
@@ -213,10 +208,7 @@ def _timelines(
 
 
 def _replica_states(
-    partitions: Mapping[TopicPartition, PartitionState],
-    disks: list[DescribedReplica],
-    log_starts: Mapping[TopicPartition, OffsetAt],
-    high_watermarks: Mapping[TopicPartition, OffsetAt],
+    partitions: _Partitions, disks: list[DescribedReplica], log_starts: _Offsets, high_watermarks: _Offsets
 ) -> tuple[ReplicaState, ...]:
     """Brokers do not report a replica's log end offset: the high watermark, less a follower's lag, stands for it."""
     on_disk = {(d.topic_partition, d.broker_id): d for d in disks if not d.is_future}

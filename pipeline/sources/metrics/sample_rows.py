@@ -15,24 +15,20 @@ from pipeline.codec.metrics.metric_names import Series
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.window import LATEST_MS
+from pipeline.tables.arrow_types import integers, strings
 
 MAX_SKEW_MS = 60_000  # a clock that differs by more from ours is reported
 MAX_SERIES_CHARS = 16_384  # names and labels of a series together; each of its samples repeats them
 MOST_SAMPLE_BYTES = 2 << 30  # of rows, of one file or server
 _MOST_BATCH_CHARS = 1 << 28  # an array holds 2 GiB, a character takes up to 4 bytes
 _escape = partial(re.compile(r"[\\,=]").sub, r"\\\g<0>")  # a client's label passes for no other series
-_LABELS = pa.map_(pa.string(), pa.string())
 SAMPLE_SCHEMA = pa.schema(
     [
-        *((name, pa.string()) for name in ("row_kind", "source", "instance")),
-        ("observed_at_ms", pa.int64()),
-        *((name, pa.string()) for name in ("name", "exposed_name")),
-        ("labels", _LABELS),
-        ("labels_text", pa.string()),  # sorted, `name=value` joined by commas, `\` before such within
-        ("value", pa.float64()),
-        ("path", pa.string()),
-        ("position", pa.int64()),
-        *((name, pa.string()) for name in ("reason", "severity", "first_bytes_hex")),
+        *(*strings("row_kind", "source", "instance"), *integers("observed_at_ms"), *strings("name", "exposed_name")),
+        pa.field("labels", pa.map_(pa.string(), pa.string())),
+        *strings("labels_text"),  # sorted, `name=value` joined by commas, `\` before such within
+        pa.field("value", pa.float64()),
+        *(*strings("path"), *integers("position"), *strings("reason", "severity", "first_bytes_hex")),
     ]
 )
 

@@ -25,12 +25,8 @@ from pipeline.sources.questions import Finding, name_some
 
 OF_BROKERS = ("kafka_server_", "kafka_network_", "kafka_log_", "kafka_cluster_partition")
 APP_INFO = "kafka_server_app_info"
-COUNTERS = frozenset(
-    {
-        *(f"{BROKER_TOPIC_PREFIX}{of}_total" for of in ("bytesin", "bytesout", "messagesin", "totalproducerequests")),
-        f"{REQUEST_PREFIX}totaltimems_count",
-    }
-)
+_COUNTED = (f"{BROKER_TOPIC_PREFIX}{of}_total" for of in ("bytesin", "bytesout", "messagesin", "totalproducerequests"))
+COUNTERS = frozenset({*_COUNTED, f"{REQUEST_PREFIX}totaltimems_count"})
 _ONCE = COUNTERS | {"kafka_server_replicamanager_leadercount", "kafka_server_replicamanager_partitioncount"}
 _BYTES_IN = f"{BROKER_TOPIC_PREFIX}bytesin_total"
 _OF_CLIENTS = "kafka_producer_"
@@ -145,10 +141,6 @@ class ScrapedBrokers:
         """Instances whose brokers' series are several brokers', and nothing that is configured tells whose."""
         return {*(_with_several(self._own) - self._labelled.keys()), *self._hosts}
 
-    @property
-    def is_of_one_cluster(self) -> bool:
-        return not self._conflicts
-
     def findings(self) -> Iterator[tuple[str, str]]:
         """What is ambiguous, so that it is not taken, and what to configure."""
         if self._conflicts:
@@ -178,12 +170,8 @@ class ScrapedBrokers:
 
     def _find_label(self) -> str:
         """The label that tells targets apart which tell of the same brokers: of most pairs, the likeliest first."""
-        counts = Counter(
-            name
-            for _, labels, others in self._conflicts
-            for name, value in labels.items()
-            if others.get(name, value) != value
-        )
+        pairs = ((name, value, others) for _, labels, others in self._conflicts for name, value in labels.items())
+        counts = Counter(name for name, value, others in pairs if others.get(name, value) != value)
         ranks = {name: next((n for n, of in enumerate(_LIKELY) if of.fullmatch(name)), len(_LIKELY)) for name in counts}
         ranks |= {name: len(_LIKELY) + 1 for name in counts if _HOST.fullmatch(name) or name == self._instance_label}
         return min(counts, key=lambda name: (-counts[name], ranks[name], name), default=self._instance_label)
@@ -194,7 +182,7 @@ class ScrapedBrokers:
             pa.array(sorted(instances), pa.string())
             for instances in (self.mixed_instances, _with_several(self._labelled) - self.mixed_instances)
         )
-        for batch in batches if self.is_of_one_cluster else ():
+        for batch in () if self._conflicts else batches:  # of several clusters: none is taken
             names, instances, labels = batch["name"], batch["instance"], batch["labels"]
             is_broker = _starts(names, OF_BROKERS)
             own = pc.if_else(_starts(names, (APP_INFO,)), pc.map_lookup(labels, pa.scalar("id"), "first"), None)

@@ -140,15 +140,11 @@ def make_batch_rows(
         "lateness_ms": scanned.times.lateness_ms[kept],
         "is_crc_ok": headers.crc_ok[kept],
     }
-    return pa.table(
-        [
-            pa.repeat(pa.scalar(shared[field.name], field.type), len(rows))
-            if field.name in shared
-            else _array(columns[field.name], field)
-            for field in BATCH_SCHEMA
-        ],
-        schema=BATCH_SCHEMA,
-    )
+    arrays = [
+        pa.repeat(pa.scalar(shared[f.name], f.type), len(rows)) if f.name in shared else _array(columns[f.name], f)
+        for f in BATCH_SCHEMA
+    ]
+    return pa.table(arrays, schema=BATCH_SCHEMA)
 
 
 def _array(values: NDArray[Any], field: pa.Field) -> pa.Array:

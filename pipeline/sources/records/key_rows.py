@@ -19,6 +19,7 @@ from pipeline.partitioners.columns import hash_keys
 from pipeline.partitioners.recorded import HASH_COLUMNS
 from pipeline.sources.records.scan_settings import Question, ScanSettings, ask
 from pipeline.sources.records.segment_scan import SENSELESS, RecordLog, split_by_window
+from pipeline.tables.arrow_types import integers, strings
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,30 +93,18 @@ def _split(scan: RecordScan, starts: NDArray[np.int64]) -> Iterator[tuple[int, R
         yield int(starts[own[0]]), part
 
 
-_UNIT = (("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int64()), ("window_start_ms", pa.int64()))
-_SUMS = tuple((name, pa.int64()) for name in ("record_count", "size_bytes", "count_error", "size_error_bytes"))
-KEY_SCHEMA = pa.schema(
-    [
-        *_UNIT,
-        ("key_id", pa.string()),
-        *_SUMS,
-        ("is_empty", pa.bool_()),
-        *((column, pa.int64()) for column in HASH_COLUMNS.values()),
-        ("clear_key", pa.binary()),
-        ("answers", pa.list_(pa.int64())),
-    ]
+_UNIT = (*strings("topic", "topic_id"), *integers("partition", "window_start_ms"))
+_SUMS = integers("record_count", "size_bytes", "count_error", "size_error_bytes")
+_MAYBE = (
+    *integers(*HASH_COLUMNS.values()),
+    pa.field("clear_key", pa.binary()),
+    pa.field("answers", pa.list_(pa.int64())),
 )
+KEY_SCHEMA = pa.schema([*_UNIT, *strings("key_id"), *_SUMS, pa.field("is_empty", pa.bool_()), *_MAYBE])
 """A row per key of a log and window. Errors are relative: less what the `other_keys` row of the same log and window has,
 which is what a key not among the rows may have had."""
-OTHER_SCHEMA = pa.schema(
-    [
-        ("kind", pa.string()),
-        *_UNIT,
-        *_SUMS,
-        *((name, pa.int64()) for name in ("question", "chosen_partition", "key_count")),
-        *((name, pa.string()) for name in ("path", "reason")),
-    ]
-)
+_ANSWERED = (*integers("question", "chosen_partition", "key_count"), *strings("path", "reason"))
+OTHER_SCHEMA = pa.schema([*strings("kind"), *_UNIT, *_SUMS, *_ANSWERED])
 """Rows that are not about one key: of kind `no_key`, `other_keys`, `unreadable` (see `silver.key_traffic`), `cell` (sums over
 the keys that a question gets one answer for) and `problem`."""
 UNNAMED = -2  # in place of a partition, for records whose keys the memory limit could not name

@@ -20,6 +20,7 @@ from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA
 from pipeline.sources.records.batch_rows import BATCH_SCHEMA
 from pipeline.sources.records.key_rows import KEY_SCHEMA, OTHER_SCHEMA
 from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment, split_by_window
+from pipeline.tables.arrow_types import integers, strings
 
 LATE_PART = 10  # late batches are named where they are one part of so many of a log's bytes
 OF_PAST_WINDOWS = (
@@ -32,11 +33,9 @@ _NUMBERS = (
 )
 SUMMARY_SCHEMA = pa.schema(
     [
-        *((name, pa.string()) for name in ("row_kind", "path", "topic", "topic_id")),
-        *((name, pa.int64()) for name in _NUMBERS),
-        *((name, pa.string()) for name in ("magic", "codecs")),
-        *((name, pa.int64()) for name in ("window_start_ms", "leader_epoch", "position")),
-        *((name, pa.string()) for name in ("reason", "severity", "first_bytes_hex")),
+        *(*strings("row_kind", "path", "topic", "topic_id"), *integers(*_NUMBERS), *strings("magic", "codecs")),
+        *integers("window_start_ms", "leader_epoch", "position"),
+        *strings("reason", "severity", "first_bytes_hex"),
     ]
 )
 
@@ -131,14 +130,8 @@ class Kind(Enum):
     SAMPLES = "samples"
 
 
-SCHEMAS = {
-    Kind.SUMMARIES: SUMMARY_SCHEMA,
-    Kind.BATCHES: BATCH_SCHEMA,
-    Kind.KEYS: KEY_SCHEMA,
-    Kind.OTHERS: OTHER_SCHEMA,
-    Kind.ARRIVALS: CHUNK_SCHEMA,
-    Kind.SAMPLES: SAMPLE_SCHEMA,
-}
+_IN_ORDER = (SUMMARY_SCHEMA, BATCH_SCHEMA, KEY_SCHEMA, OTHER_SCHEMA, CHUNK_SCHEMA, SAMPLE_SCHEMA)
+SCHEMAS = dict(zip(Kind, _IN_ORDER, strict=True))
 
 
 class Piece(NamedTuple):
