@@ -86,7 +86,6 @@ class _Reader(DataSourceReader):
         self._path, self._kind, self._window_ms = path, kind, window_ms
 
     def partitions(self) -> list[InputPartition]:
-        """Looks at the directories, and deals their segments out; `NothingUsableError` if no log is under the path."""
         tree = discover_logs([self._path])
         if not tree.directories:
             reasons = "; ".join(f"{problem.path}: {problem.reason}" for problem in tree.problems)

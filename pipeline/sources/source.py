@@ -47,8 +47,6 @@ _Role = TypeVar("_Role", bound="Source")
 
 
 class Source(SourceSettings):
-    """A source of any kind."""
-
     # its place among the kinds; of two sources of metrics about the same client the first in rank counts
     rank: ClassVar[int]
     column: ClassVar[str] = ""  # its heading in the table of what sources give; empty for one that only adds to others
@@ -75,8 +73,6 @@ class Source(SourceSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterReading:
-    """Readings of a cluster's sources."""
-
     record_source: str  # kind of source that the records come from
     history: ClusterHistory
     tree: LogTree = field(default_factory=LogTree)  # log directories, or what texts show of them
@@ -139,7 +135,6 @@ class RecordSource(StateSource):
         """Reads all but the records from all sources of the kind; what is wrong becomes a problem in the reading."""
 
     def complete(self, reading: ClusterReading, question: ClusterQuestion) -> ClusterReading:
-        """Adds what a source of the kind that it `completes` cannot provide."""
         return reading
 
 
@@ -179,8 +174,6 @@ class Described:
 
 
 class TextSource(StateSource):
-    """Output of one of Kafka's tools about the cluster."""
-
     @abstractmethod
     def describe(self, described: Described) -> None:
         """Adds what the text says, and what is wrong with it."""

@@ -53,7 +53,6 @@ def register_copies(spark: SparkSession, warehouse: Folder, tables: Iterable[Tab
 
 
 def _find_tables(spark: SparkSession, warehouse: Folder, tables: Iterable[Table]) -> list[Table]:
-    """The tables that exist, their layers made and their names free in the session."""
     present = [table for table in tables if has_table(table_path(warehouse, table))]
     if not present:
         raise NothingUsableError(f"no tables in {warehouse}; `partition-health run` makes them")

@@ -89,7 +89,6 @@ def _replace(spark: SparkSession, written: Files, warehouse: Folder, table: Tabl
 def load_stored(
     spark: SparkSession, warehouse: Folder, table: Table, scope: Scope, columns: Sequence[str] = ()
 ) -> DataFrame:
-    """Rows of the files that may hold rows of a scope, others' among them; columns as of `read_files`."""
     stored = list_touched(open_table(table_path(warehouse, table)), table, scope)
     return read_files(spark, stored, warehouse, table, columns)
 

@@ -147,7 +147,6 @@ def _drop_torn_checkpoint(log: Path) -> bool:
 
 
 def keep_table(path: Folder, table: DeltaTable) -> None:
-    """Keeps a table for the next `open_table`, if it is at its newest commit."""
     state = None if isinstance(path, RemoteFolder) else _find_state(path)
     if isinstance(path, RemoteFolder) or (state is not None and int(state.last.name[:20]) == table.version()):
         _kept[path] = state, table

@@ -189,7 +189,6 @@ def _peers(port: int) -> set[int]:
 
 
 def _join(entrance: socket.socket, connection: socket.socket, address: Path) -> None:
-    """Takes one client of the Unix socket, and passes on what it and the server send."""
     client, _ = entrance.accept()
     entrance.close()
     address.unlink()

@@ -60,7 +60,6 @@ class Scope:
 def write_tables(
     warehouse: Folder, tables: Mapping[str, Table], scope: Scope, rows: Iterable[tuple[str, pa.Table]]
 ) -> Iterator[pa.Table]:
-    """End of a kernel: rows of several tables, by name and in the declared columns, to files; gives rows of `WRITTEN`."""
     by_table: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     for name, part in rows:
         by_table[name] += part.to_batches()
@@ -192,7 +191,6 @@ def keep_others(
 def read_file(
     warehouse: Folder, table: Table, columns: Sequence[str], file: tuple[str, Mapping[str, Any]]
 ) -> Iterator[pa.Table]:
-    """Kernel: some columns of a data file, and its partition; `FILE` among them is its path."""
     path, partition = file
     constant = {**partition, FILE: path}
     for batch in _iter_stored(warehouse, table, path, [name for name in columns if name not in constant]):

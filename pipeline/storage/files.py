@@ -44,7 +44,6 @@ def count_file_rows(warehouse: Folder, paths: Sequence[str]) -> int:
 
 
 def iter_file_rows(warehouse: Folder, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Some columns of a file's rows, a quarter of a million at once; none that the table is partitioned by."""
     texts = [name for name in columns if name in _REPEATED]
     with pq.ParquetFile(path, read_dictionary=texts, filesystem=_files_of(warehouse)) as file:
         yield from file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=list(columns), use_threads=False)

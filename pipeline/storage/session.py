@@ -137,7 +137,6 @@ def is_lost(wait_s: float = 0) -> bool:
 
 
 def count_spark_tasks() -> tuple[int, int]:
-    """How many tasks of the stages that run in this process's session are done, and of how many."""
     context = SparkContext._active_spark_context  # noqa: SLF001 - the only way to ask
     if context is None or is_lost():
         return 0, 0
@@ -171,7 +170,6 @@ def stop_session(spark: SparkSession, *, timeout_s: float = _JVM_EXIT_TIMEOUT_S)
 
 
 def _local_java_options(theirs: str) -> Iterator[str]:
-    """Options of a JVM that lives for a minute and holds few rows, less what the configuration decides by itself."""
     # The optimising compiler costs more (half of all CPU time) than it gives. Without it the JVM reserves 48 MB for code,
     # which a run fills: it would then interpret the rest.
     yield "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"

@@ -38,7 +38,6 @@ def count_rows(warehouse: Folder, tables: Iterable[Table] = TABLES) -> dict[str,
 
 
 def count_added_rows(warehouse: Folder, versions: Mapping[str, int]) -> dict[str, int]:
-    """Rows that one commit each added, by table, as delta-rs, our tasks or Spark counted; without commits now gone."""
     counts = {}
     for name, version in versions.items():
         info = read_commit_info(warehouse.joinpath(*name.split(".")), version)
@@ -50,7 +49,6 @@ def count_added_rows(warehouse: Folder, versions: Mapping[str, int]) -> dict[str
 
 
 def read_commit_info(folder: Folder, version: int) -> dict[str, Any]:
-    """What a commit of the table in a folder says of itself; nothing where it is gone."""
     files, root = open_in_arrow(folder)
     name = f"_delta_log/{version:020}.json"
     try:

@@ -73,7 +73,6 @@ def lost_windows(
 
 
 def trusted_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
-    """The committed windows over which the data gate passed."""
     rows = _status_rows(warehouse, cluster, windows, (*_BOUNDS, "is_trusted"))
     return _windows(rows.filter(rows["is_trusted"]))
 

@@ -39,7 +39,6 @@ class Collected(RecordSource):
 
     @classmethod
     def read_cluster(cls, sources: Sequence[Self], question: ClusterQuestion, described: Described) -> ClusterReading:
-        """Combines the hosts' disks; leaders come from the metadata log that most hosts have, else as for log directories."""
         from pipeline.sources.collected.agreement import agree_on_history
         from pipeline.sources.collected.host import read_hosts
         from pipeline.sources.collected.landing import list_faults, settle

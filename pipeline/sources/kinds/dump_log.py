@@ -37,7 +37,6 @@ class DumpLog(RecordSource):
 
     @classmethod
     def read_cluster(cls, sources: Sequence[Self], question: ClusterQuestion, described: Described) -> ClusterReading:
-        """Finds the segments in the texts; leaders and topic ids are those of a text, else of the replicas dumped."""
         from pipeline.sources.files.cluster_rows import count_directories
         from pipeline.sources.files.cluster_state import read_cluster_history, with_named_brokers
         from pipeline.sources.files.dumped_logs import discover_dumps, with_topic_ids

@@ -109,7 +109,6 @@ class LiveCluster(RecordSource, LiveSettings):
     def availability(
         self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None
     ) -> SourceAvailability | None:
-        """Expected are the brokers and partitions there are, arrived those that answered and could be read whole."""
         return None if reading.live is None else reading.live.availability(window)
 
     def probe(self) -> Iterator[Finding]:

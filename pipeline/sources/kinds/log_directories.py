@@ -31,7 +31,6 @@ class LogDirectories(RecordSource):
 
     @classmethod
     def read_cluster(cls, sources: Sequence[Self], question: ClusterQuestion, described: Described) -> ClusterReading:
-        """Discovers disks; leaders are those of the metadata log, else of a text, else of the replicas found."""
         from pipeline.sources.files.cluster_rows import count_directories
         from pipeline.sources.files.cluster_state import (
             read_cluster_history,

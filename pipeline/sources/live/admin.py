@@ -225,7 +225,6 @@ OffsetsAt = Callable[[int], Mapping[TopicPartition, int]]
 
 
 def choose_newest(windows: Sequence[TimeWindow], offsets_at: OffsetsAt) -> TimeWindow | None:
-    """Chooses the newest of consecutive windows that holds a record; None where none does."""
     newest_first = sorted(windows, reverse=True)
     if not newest_first:
         return None

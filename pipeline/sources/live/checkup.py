@@ -57,7 +57,6 @@ def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
 
 
 def _examine_brokers(source: LiveSettings, metadata: Metadata) -> Iterator[Finding]:
-    """Whether the addresses that brokers advertise serve from here: bootstrap may work where they do not."""
     secrets = source.client.read_secrets()
     for broker in metadata.brokers.values():
         name, (_, host, port) = f"broker {broker.broker_id}", broker.endpoints[0]

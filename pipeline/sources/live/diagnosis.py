@@ -163,7 +163,6 @@ def _encrypt(plain: socket.socket, host: str, port: int, settings: ClientSetting
 
 
 def _speaks_kafka(host: str, port: int, timeout_s: float | None, settings: ClientSettings) -> bool:
-    """Whether the port a TLS handshake failed on answers plain requests; asked over another connection."""
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as plain:
             return _Wire(plain, settings).ask(ApiVersionsRequest(version=0)) is not None

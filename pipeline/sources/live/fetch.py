@@ -109,7 +109,6 @@ def _ask(connection: ClusterConnection, read: FetchRead, request: Any, leader_id
 
 
 def _pauses(deadline: float) -> Iterator[float]:
-    """Pauses that grow, seconds, as long as they end before a deadline of the monotonic clock."""
     pause_s = _PAUSE_S
     while time.monotonic() + pause_s <= deadline:
         yield pause_s

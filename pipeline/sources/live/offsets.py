@@ -170,7 +170,6 @@ def iter_offset_traffic_rows(
 
 
 def list_shortfalls(summaries: Iterable[Mapping[str, Any]]) -> tuple[Shortfall, ...]:
-    """Ranges that could not be read whole, from rows of `SUMMARY_SCHEMA`."""
     lost = [row for row in summaries if row["row_kind"] == "shortfall"]
     lost.sort(key=lambda row: (row["topic"], row["partition"], row["reason"]))
     return tuple(Shortfall(topic=row["topic"], partition=row["partition"], reason=row["reason"]) for row in lost)

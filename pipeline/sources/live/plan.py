@@ -175,7 +175,6 @@ def find_retention(
 
 
 def split(read: FetchRead, range_bytes: int = RANGE_BYTES, most: int = MOST_RANGES) -> list[FetchRead]:
-    """Cuts a partition's range into equal parts of about so many bytes, at most so many."""
     count = max(1, min(read.offset_count, -(-read.size_bytes // range_bytes), most))
     edges = [read.start_offset + read.offset_count * part // count for part in range(count + 1)]
     size_bytes = read.size_bytes // count

@@ -147,7 +147,6 @@ class RangeTask:
     secrets: Secrets
 
     def run(self) -> Iterator[Piece]:
-        """Fetches each range; one that could not be read whole has a `shortfall` row for each reason."""
         try:
             connection = connect(self.source, self.secrets)
         except SourceUnreachableError as error:

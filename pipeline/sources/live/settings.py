@@ -154,8 +154,6 @@ class LiveSettings(Section):
 
 @dataclass(frozen=True, slots=True)
 class FetchRead:
-    """Offsets `[start_offset, end_offset)` of one partition to fetch, with what the rows need to know."""
-
     topic: str
     topic_id: str
     partition: int

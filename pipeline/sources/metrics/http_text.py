@@ -56,7 +56,6 @@ class HttpReader(AbstractContextManager["HttpReader"]):
 
     @contextmanager
     def understanding(self, url: str) -> Iterator[None]:
-        """Counts the time that an answer takes to be understood as time of its server."""
         began_s = monotonic()
         try:
             yield

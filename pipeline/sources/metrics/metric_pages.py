@@ -51,7 +51,6 @@ class MetricPage:
 def discover_pages(
     root: Path, source: str, kind: type[PageReader]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
-    """Lists the pages under a root, by instance and instant; a file whose name is not an instant is a problem."""
     if not is_folder(root):
         return (), (Problem(path=str(root), reason="no such directory: no scrapes were read"),)
     pages: list[MetricPage] = []
@@ -122,7 +121,6 @@ def plan_page_tasks(pages: Sequence[MetricPage], count: int) -> list[PageTask]:
 
 
 def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
-    """Rows of one file; `reader` knows the series of the instance's pages before."""
     at_page = page.source, page.instance, page.observed_at_ms
     try:
         text = read_small(page.path, MOST_TEXT_BYTES).decode().replace("\r\n", "\n")
@@ -135,7 +133,6 @@ def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordB
 
 
 def look_at_pages(pages: Iterable[MetricPage]) -> Iterator[Finding]:
-    """For `doctor`: pages that are no broker's own, and a finding about metrics that are not known; unreadable pages are passed over."""
     names: set[str] = set()
     for page in pages:
         with suppress(UnicodeDecodeError, OSError, InputError):
@@ -161,7 +158,6 @@ def look_at_page(path: str, text: str) -> tuple[set[str], list[Finding]]:
 
 
 def parse_exposition_page(page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
-    """Rows of an exporter's page; `reader` knows the series of the instance's pages before."""
     parsed = reader.read(text)
     problems = _of_lines(page, parsed.bad_lines)
     if not parsed.sample_count and "# TYPE" not in text and "# HELP" not in text:

@@ -39,8 +39,6 @@ class InstanceSamples(NamedTuple):
 
 
 class SampleCounts(NamedTuple):
-    """Samples by source and window, the problems found while parsing, and when each instance was sampled."""
-
     row_counts: Counter[tuple[str, TimeWindow]]
     problems: dict[str, list[Problem]]
     instances: tuple[InstanceSamples, ...]
@@ -63,7 +61,6 @@ def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeW
 
 
 def samples_of_pages(pages: Iterable[MetricPage], window_ms: int) -> list[InstanceSamples]:
-    """When the pages of one source were scraped, by instance and window."""
     instants: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     for page in pages:
         start_ms = page.observed_at_ms - page.observed_at_ms % window_ms
@@ -175,7 +172,6 @@ class PageFolder(MetricSource):
         return MetricReading(listed={name: pages}, pages=pages_within(pages, question.span), problems={name: problems})
 
     def probe(self) -> Iterator[Finding]:
-        """Whether the folder is there; of each instance's newest page, whether it is one broker's, and metrics not known."""
         from pipeline.sources.metrics.metric_pages import discover_pages, look_at_pages
 
         yield from super().probe()
@@ -195,7 +191,6 @@ def read_metrics(
     pause: Callable[[float], None],
     clock: Callable[[], int],
 ) -> MetricReading:
-    """Reads every metrics source, or lists its files; `pause` and `clock` as in `SampleQuestion`."""
     asked = partial(SampleQuestion, span=span, window_ms=window_ms, now_ms=now_ms, pause=pause, clock=clock)
     readings = [
         source.read_samples(asked(name=name, is_recorded=cluster.as_of is not None))

@@ -207,7 +207,6 @@ class _Server:
             return self._take(query, data["result"], page)
 
     def _take(self, query: Query, result: Sequence[Any], page: range) -> list[pa.RecordBatch]:
-        """Rows of an answer's series; what cannot be read is left out."""
         by_instance: dict[str, list[ToldSeries]] = {}
         for entry in result:
             try:
@@ -263,7 +262,6 @@ class _Server:
         return ToldSeries(instance, series, told, points)
 
     def look_at_brokers(self, newest_ms: int) -> None:
-        """Asks for what brokers have once, and producers, over the last minutes."""
         last_ms, step_ms = newest_ms - newest_ms % self._source.interval_ms, self._source.interval_ms
         page = range(max(0, last_ms - max(_PROBED_MS, 4 * step_ms)), last_ms + 1, step_ms)
         for query in _in_order(self._source):
@@ -271,7 +269,6 @@ class _Server:
                 self.read_page(query._replace(promql=f'{query.promql[:-1]},topic=""}}'), page)
 
     def problems(self) -> Iterator[Problem]:
-        """Warnings of the server, and its clock where it differs from ours when it answered."""
         reasons = [f"the server warns: {warning}" for warning in sorted(self._warnings)]
         theirs_ms, ours_ms = self._clocks or (0, 0)
         if abs(theirs_ms - ours_ms) > MAX_SKEW_MS:

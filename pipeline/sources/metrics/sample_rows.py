@@ -105,7 +105,6 @@ def _sample_batch(
 
 
 def problem_batch(source: str, instance: str, observed_at_ms: int, problems: Sequence[Problem]) -> pa.RecordBatch:
-    """Rows of what could not be read of an instance."""
     known = {"row_kind": "problem", "source": source, "instance": instance, "observed_at_ms": observed_at_ms}
     rows = [known | asdict(one) | {"first_bytes_hex": one.first_bytes[:64].hex()} for one in problems]
     return pa.RecordBatch.from_pylist(rows, SAMPLE_SCHEMA)

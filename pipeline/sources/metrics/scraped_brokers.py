@@ -78,7 +78,6 @@ class ScrapedBrokers:
         self._hosts: dict[str, Counter[str]] = {}  # by instance of a gateway, labels that differ
 
     def take(self, told: Sequence[ToldSeries]) -> None:
-        """Takes the series of one answer, whose instants are alike."""
         groups: dict[tuple[str, ...], list[ToldSeries]] = defaultdict(list)
         for one in told:
             name = one.series.name
@@ -100,7 +99,6 @@ class ScrapedBrokers:
                     self.taking_ms[int(broker_id)] = max(last_ms, self.taking_ms.get(int(broker_id), 0))
 
     def _key(self, one: ToldSeries) -> tuple[str, str]:
-        """The broker's id, or the instance where it is not known."""
         own = self._own.get(one.instance, {})
         number = one.instance if one.instance.isdecimal() else ""
         broker_id = one.broker_id or (next(iter(own)) if len(own) == 1 else number)
@@ -110,7 +108,6 @@ class ScrapedBrokers:
         return {**one.labels, self._instance_label: one.instance}
 
     def _take_clusters(self, told: Sequence[ToldSeries]) -> None:
-        """Looks for two values at once of a label that names Kafka clusters."""
         named: dict[str, dict[str, list[ToldSeries]]] = defaultdict(lambda: defaultdict(list))
         for one in told:
             is_once = is_told_once(one.series)
@@ -124,7 +121,6 @@ class ScrapedBrokers:
                     self._conflicts.append(("", {label: value}, {label: other}))
 
     def _compare(self, broker_id: str, instance: str, alike: Sequence[ToldSeries]) -> None:
-        """Compares series of one metric that seem to be one broker's."""
         for one, other in combinations(alike[:_MOST_TARGETS], 2):
             differing = {name for name, value in one.labels.items() if other.labels.get(name, value) != value}
             hosts = set() if broker_id else set(filter(_HOST.fullmatch, differing))
@@ -142,7 +138,6 @@ class ScrapedBrokers:
         return {*(_with_several(self._own) - self._labelled.keys()), *self._hosts}
 
     def findings(self) -> Iterator[tuple[str, str]]:
-        """What is ambiguous, so that it is not taken, and what to configure."""
         if self._conflicts:
             label = self._find_label()
             values = sorted(self._values[label])
@@ -205,7 +200,6 @@ def _with_several(of_instances: Mapping[str, Mapping[str, ToldSeries]]) -> set[s
 
 
 def is_told_once(series: Series) -> bool:
-    """Whether a broker has one series of this metric."""
     return series.name in _ONCE and all(name != "topic" for name, _ in series.labels)
 
 

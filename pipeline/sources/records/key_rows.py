@@ -59,7 +59,6 @@ class WindowKeyCounter:
         self._done = 0
 
     def add(self, scan: RecordScan) -> Iterator[WindowKeys]:
-        """Counts a chunk, scanned with keys; yields the windows that are complete."""
         mine = self._starts[self._done : self._done + len(scan.headers)]
         self._done += len(scan.headers)
         for start_ms, own in _split(scan, mine):

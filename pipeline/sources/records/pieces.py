@@ -83,7 +83,6 @@ def segment_row(log: RecordLog, scanned: ScannedSegment) -> dict[str, Any]:
 
 
 def _window_rows(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> Iterator[dict[str, Any]]:
-    """Rows of a segment by window: committed batches, their offsets and data records."""
     headers, event_time_ms = scanned.headers, scanned.times.event_time_ms
     counted = scanned.is_committed & scanned.is_countable & (event_time_ms >= 0)
     starts, is_control = event_time_ms - event_time_ms % window_ms, headers.is_control

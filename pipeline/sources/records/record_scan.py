@@ -237,7 +237,6 @@ def scan_file(
 def scan_file_records(
     read: SegmentRead, scanned: ScannedSegment, settings: ScanSettings, part: slice = slice(None)
 ) -> Iterator[Piece]:
-    """Scans the records of a segment, or of a part of its batches, from the first batch that counts to the last."""
     starts = settings.choose_windows(scanned)
     wanted = np.arange(len(starts))[part][starts[part] != NO_WINDOW]
     if not wanted.size or not (settings.max_distinct_keys or settings.reads_arrivals):

@@ -83,7 +83,6 @@ def _make_tally() -> RecordTally:
 
 
 def _scan_deep(segment: SegmentFile, total: RecordTally, *, is_only: bool) -> tuple[HeaderScan, RecordSummary]:
-    """Scans headers, then records, which also count towards their partition's total."""
     from pipeline.codec.records.record_reader import iter_record_scans  # noqa: PLC0415 - as above
 
     tally = total if is_only else _make_tally()
@@ -97,7 +96,6 @@ def _scan_deep(segment: SegmentFile, total: RecordTally, *, is_only: bool) -> tu
 
 
 def verify_segment(segment: SegmentFile, scan: HeaderScan) -> Iterator[Problem]:
-    """Compares a segment's indexes, where there are any, with its batches; yields what does not fit."""
     base_offset = segment.base_offset or 0
     checks: tuple[tuple[str | None, Callable[[str], Iterable[Problem]]], ...] = (
         (segment.index_path, lambda path: check_offset_index(path, read_offset_index(path, base_offset), scan)),
