@@ -139,7 +139,9 @@ def take_port(port: int) -> str:
     connection.bind((_LOOPBACK, 0))
     _accept_only(_listener(port), connection.getsockname()[1])
     connection.connect((_LOOPBACK, port))
-    if strangers := _peers(port) - {connection.getsockname()[1]}:
+    rows = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    of_port = [row for row in rows if int(row[1].partition(":")[2], 16) == port and row[3] == _ESTABLISHED]
+    if strangers := {int(row[2].partition(":")[2], 16) for row in of_port} - {connection.getsockname()[1]}:
         stranger = f"another process of this machine connected to Sail (port {min(strangers)})"
         raise ConfigError(f"{stranger}: see who, or leave spark.engine out")
     folder = Path(tempfile.mkdtemp(prefix="partition-health-"))  # mode 0700
@@ -177,15 +179,6 @@ def _accept_only(listener: socket.socket, port: int) -> None:
     steps = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in program))
     listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", len(program), ctypes.addressof(steps)))
     listener.close()
-
-
-def _peers(port: int) -> set[int]:
-    rows = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
-    return {
-        int(remote.partition(":")[2], 16)
-        for _, local, remote, state, *_ in rows
-        if int(local.partition(":")[2], 16) == port and state == _ESTABLISHED
-    }
 
 
 def _join(entrance: socket.socket, connection: socket.socket, address: Path) -> None:

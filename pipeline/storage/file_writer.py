@@ -88,7 +88,12 @@ def _write_partitions(
         if not batch.num_rows:
             continue
         rows = pa.Table.from_batches([batch]).cast(pa.schema([field.with_nullable(nullable=True) for field in schema]))
-        if wrong := _find_wrong(rows, table, scope):
+        wrong = find_mismatch(rows, table)
+        if not wrong and scope is not None:
+            inside = pc.and_(scope.holds(rows), pc.equal(rows["cluster"], scope.cluster))
+            for outside in rows.filter(pc.invert(inside)).slice(0, 1).select(list(table.key)).to_pylist():
+                wrong = f"{table.name}: a row lies outside cluster {scope.cluster} and its windows: {outside}"
+        if wrong:
             yield from _say_wrong(table, wrong, MISMATCH).to_batches()
             return
         for values, part in _split(rows, table.partitioned_by):
@@ -100,15 +105,6 @@ def _write_partitions(
                 writers[values].write(one)
     for writer in writers.values():
         yield from writer.close().to_batches()
-
-
-def _find_wrong(rows: pa.Table, table: Table, scope: Scope | None) -> str:
-    wrong = find_mismatch(rows, table)
-    if wrong or scope is None:
-        return wrong
-    inside = pc.and_(scope.holds(rows), pc.equal(rows["cluster"], scope.cluster))
-    outside = rows.filter(pc.invert(inside)).slice(0, 1).select(list(table.key)).to_pylist()
-    return f"{table.name}: a row lies outside cluster {scope.cluster} and its windows: {outside[0]}" if outside else ""
 
 
 def _split(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:

@@ -29,7 +29,8 @@ _MOVED = frozenset({3, 5, 6, 8, 9, 74, 75, 76})
 _PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
 _SHORT_S = 1.0
-_WAIT_MS = 500
+_ALWAYS = {"max_wait_ms": 500, "min_bytes": 1, "isolation_level": 0, "session_id": 0, "session_epoch": -1}
+"""Of every request: no session, and aborted data too."""
 _MOST_TIMEOUTS, _LEAST_BYTES_PER_S = 20, 1 << 20
 """How long replies may go on to come: so many times `read_timeout`, and a second for each mebibyte they bring."""
 
@@ -118,18 +119,10 @@ def _pauses(deadline: float) -> Iterator[float]:
 def _request(read: FetchRead, offset: int, limit_bytes: int) -> Any:
     topic_type, limit = FetchRequest.FetchTopic, {"fetch_offset": offset, "partition_max_bytes": limit_bytes}
     partitions = [topic_type.FetchPartition(partition=read.partition, **limit)]
+    topics = [topic_type(topic=read.topic, topic_id=admin.parse_topic_id(read.topic_id), partitions=partitions)]
+    versions = {"min_version": 4} | ({} if read.topic_id else {"max_version": BY_NAME_VERSION})
     return FetchRequest(
-        max_wait_ms=_WAIT_MS,
-        min_bytes=1,
-        max_bytes=limit_bytes,
-        isolation_level=0,
-        session_id=0,
-        session_epoch=-1,
-        forgotten_topics_data=[],
-        rack_id="",
-        topics=[topic_type(topic=read.topic, topic_id=admin.parse_topic_id(read.topic_id), partitions=partitions)],
-        min_version=4,
-        **({} if read.topic_id else {"max_version": BY_NAME_VERSION}),
+        max_bytes=limit_bytes, rack_id="", forgotten_topics_data=[], topics=topics, **_ALWAYS, **versions
     )
 
 

@@ -95,17 +95,9 @@ def plan_fetches(
         elif not is_old:
             shortfalls += find_retention(key, starts[key], log_start, span.start_ms, find_end(past, state))
         if end > start:
-            whole = FetchRead(
-                topic=key.topic,
-                topic_id=state.partitions[key].topic_id or "",
-                partition=key.partition,
-                leader_id=leaders[key],
-                start_offset=start,
-                end_offset=end,
-                is_first=True,
-                is_last=True,
-                size_bytes=state.leader_sizes.get(key, 0) * (end - start) // max(1, high - log_start),
-            )
+            log = key.topic, state.partitions[key].topic_id or "", key.partition
+            size_bytes = state.leader_sizes.get(key, 0) * (end - start) // max(1, high - log_start)
+            whole = FetchRead(*log, leaders[key], start, end, is_first=True, is_last=True, size_bytes=size_bytes)
             reads += split(whole, most=max(1, MOST_RANGES // led[leaders[key]]))
     return tuple(reads), tuple(shortfalls)
 

@@ -72,7 +72,9 @@ def scan_range(
             is_before = scan.base_offset < lowest
             straddled_until = int(scan.last_offset[is_before].max(initial=straddled_until - 1)) + 1
             is_ours &= ~is_before
-        problems += [_at_offset(problem, scan) for problem in scan.problems]
+        for one in scan.problems:  # by offset: the position in a reply is another one every time
+            index = int(np.searchsorted(scan.position, -1 if one.position is None else one.position))
+            problems.append(replace(one, position=int(scan.base_offset[min(index, len(scan) - 1)])))
         own = replace(scan, rows=scan.rows[is_ours])
         newest = int(own.base_offset.max(initial=newest))
         if on_reply is not None:
@@ -119,12 +121,6 @@ def _are_new(offsets: NDArray[np.int64], newest: int) -> NDArray[np.bool_]:
     if (np.diff(offsets) <= 0).any():
         is_new &= np.isin(np.arange(len(offsets)), np.unique(offsets, return_index=True)[1])
     return is_new
-
-
-def _at_offset(problem: Problem, scan: HeaderScan) -> Problem:
-    """Names the offset in place of the position in a reply, which is another one every time."""
-    index = int(np.searchsorted(scan.position, -1 if problem.position is None else problem.position))
-    return replace(problem, position=int(scan.base_offset[min(index, len(scan) - 1)]))
 
 
 MOST_GIVEN_UP = 3  # times in a process: a broker may claim 2,000 ranges, and each would wait for it

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -55,19 +56,17 @@ def discover_pages(
         return (), (Problem(path=str(root), reason="no such directory: no scrapes were read"),)
     pages: list[MetricPage] = []
     problems: list[Problem] = []
-    for path in refuse_odd_paths(root, _files_of_instances(root, problems), problems):
+    folders = (  # those of a root, and those that links in it lead to
+        walk_files(path, problems, most_levels=0) if is_folder(path) else (path,)
+        for path in walk_files(root, problems, most_levels=1)
+    )
+    files = (one for one in chain.from_iterable(folders) if one.suffix == ".prom" and one.parent != root)
+    for path in refuse_odd_paths(root, files, problems):
         if path.stem.isdecimal() and (at_ms := int(path.stem[:_MOST_DIGITS])) <= LATEST_MS:
             pages.append(MetricPage(source, path.parent.name, at_ms, str(path), kind))
         else:
             problems.append(Problem(path=str(path), reason="the file name is not an instant: expected <epoch ms>.prom"))
     return tuple(sorted(pages, key=lambda page: (page.instance, page.observed_at_ms))), tuple(problems)
-
-
-def _files_of_instances(root: Path, problems: list[Problem]) -> Iterator[Path]:
-    """Pages in the folders of a root, and in those that links in it lead to."""
-    for path in walk_files(root, problems, most_levels=1):
-        within = walk_files(path, problems, most_levels=0) if is_folder(path) else (path,)
-        yield from (page for page in within if page.suffix == ".prom" and page.parent != root)
 
 
 def discover_texts(
