@@ -25,8 +25,7 @@ from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDIC
 from pipeline.tables.health import GROUP_BALANCE, HOT_KEYS, TOPIC_HEALTH
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
-from pipeline.tables.sessions import PRODUCER_SESSIONS
-from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, PRODUCER_SESSIONS, RECORD_BATCHES
 from pipeline.tables.values import tuples_of
 from pipeline.transforms import shares as share_sums
 from pipeline.transforms.arithmetic import HALF, join_squares

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.cluster import NO_LEADER
 from pipeline.model.window import instant_of
-from pipeline.sources.collected.copies import Windows
 from pipeline.sources.collected.host import (
     MOST_PROBLEMS,
     PartitionId,
@@ -20,7 +19,7 @@ from pipeline.sources.collected.host import (
     read_part,
     window_starts,
 )
-from pipeline.sources.collected.landing import Landing
+from pipeline.sources.collected.landing import Landing, Windows
 from pipeline.sources.collected.manifest import CollectedAs, Part
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.records.batch_rows import LeaderEpochs
