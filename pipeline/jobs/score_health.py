@@ -17,7 +17,7 @@ from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.stages import map_tasks
-from pipeline.storage.file_writer import WRITTEN
+from pipeline.storage.files import WRITTEN
 from pipeline.storage.observations import load_outages
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS

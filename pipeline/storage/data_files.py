@@ -19,12 +19,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipeline.config.storage import Folder
-from pipeline.errors import StorageConflictError, StorageError, TableMismatchError
+from pipeline.errors import StorageConflictError
 from pipeline.model.window import DAY_MS, END_OF_TIME_MS, TimeWindow, milliseconds_of
 from pipeline.stages import map_tasks
-from pipeline.storage import file_writer
 from pipeline.storage.durability import find_version, open_table
-from pipeline.storage.file_writer import FILE, WRITTEN, Scope, format_partition
+from pipeline.storage.files import ERRORS, FILE, WRITTEN, Scope, format_partition, keep_others, read_file, write_batches
 from pipeline.storage.frames import arrow_schema, note_contents
 from pipeline.storage.rows import commit
 from pipeline.storage.tables_on_disk import table_path
@@ -32,13 +31,12 @@ from pipeline.tables import Table
 from pipeline.tables.arrow_types import format_sql_schema
 
 Files = Sequence[Mapping[str, Any]]  # rows of `WRITTEN`, or files as delta-rs lists them
-_REFUSED = {file_writer.MISMATCH: TableMismatchError, file_writer.NOT_WRITTEN: StorageError}
 ADDED_ROWS = "num_added_rows"  # in a commit's information, as delta-rs's own writer names it among its metrics
 
 
 def write_files(frame: DataFrame, warehouse: Folder, table: Table, scope: Scope | None = None) -> list[dict[str, Any]]:
     """Has tasks write rows of a scope as data files of a table that no commit names yet; gives rows of `WRITTEN`."""
-    work = partial(file_writer.write_batches, warehouse, table, scope)
+    work = partial(write_batches, warehouse, table, scope)
     return _take_files(frame.mapInArrow(work, format_sql_schema(WRITTEN)))
 
 
@@ -78,7 +76,7 @@ def _replace(spark: SparkSession, written: Files, warehouse: Folder, table: Tabl
     def write(on_disk: DeltaTable) -> None:
         touched = list_touched(on_disk, table, scope)
         mixed = [(file["path"], format_partition(file.get("partition"))) for file in touched if not is_inside(file)]
-        work = partial(file_writer.keep_others, warehouse, table, scope)  # writes files anew without what is replaced
+        work = partial(keep_others, warehouse, table, scope)  # writes files anew without what is replaced
         kept = _take_files(map_tasks(spark, mixed, work, WRITTEN)) if mixed else []
         actions = [*(_remove(file, written) for file in touched), *map(_add, (*written, *kept))]
         _commit(on_disk, table, actions, written, (scope.cluster, scope.spans))
@@ -100,7 +98,7 @@ def read_files(
     schema = pa.schema([*arrow_schema(table), pa.field(FILE, pa.string())])
     wanted = pa.schema([schema.field(name) for name in columns or schema.names])
     named = [(file["path"], file.get("partition") or {}) for file in files]
-    return map_tasks(spark, named, partial(file_writer.read_file, warehouse, table, wanted.names), wanted)
+    return map_tasks(spark, named, partial(read_file, warehouse, table, wanted.names), wanted)
 
 
 def append_files(frame: DataFrame, warehouse: Folder, table: Table, version: int, of: tuple[str, str]) -> bool:
@@ -176,8 +174,8 @@ def _add(file: Mapping[str, Any]) -> AddAction:
 def _take_files(answers: DataFrame) -> list[dict[str, Any]]:
     written: list[dict[str, Any]] = answers.toArrow().to_pylist()
     for file in written:
-        if file["row_count"] in _REFUSED:
-            raise _REFUSED[file["row_count"]](file["stats"])
+        if file["row_count"] in ERRORS:
+            raise ERRORS[file["row_count"]](file["stats"])
     return written
 
 

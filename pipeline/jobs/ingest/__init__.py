@@ -43,7 +43,7 @@ from pipeline.sources.questions import name_some
 from pipeline.sources.records.pieces import OF_PAST_WINDOWS, Kind
 from pipeline.stages import Staging, map_groups
 from pipeline.storage.data_files import write_at_once
-from pipeline.storage.file_writer import WRITTEN
+from pipeline.storage.files import WRITTEN
 from pipeline.storage.locks import open_staging_folder
 from pipeline.storage.observations import load_earlier_states
 from pipeline.storage.tables_on_disk import ensure_tables
