@@ -29,8 +29,6 @@ _Ranges = Mapping[PartitionId, Mapping[int, tuple[int, int]]]  # first and last 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What is read of each host."""
-
     # by host, the partitions, and of each its windows; None for all
     of: tuple[Mapping[PartitionId, Windows | None], ...]
     lacks: tuple[tuple[PartitionId, str], ...]  # partition, and what of it is counted from nowhere
@@ -42,7 +40,6 @@ NO_COPIES = Copies((), ())
 def choose_copies(
     hosts: Sequence[Host], history: ClusterHistory, span: TimeWindow, topics: Collection[str] = ()
 ) -> Copies:
-    """Chooses by host the partitions to read, and their windows."""
     holders: dict[PartitionId, list[int]] = defaultdict(list)
     for index, host in enumerate(hosts):
         for progress in host.manifest.progress:
@@ -129,11 +126,7 @@ _OTHERS_PARTITIONS = "partitions that the metadata does not place on this host, 
 def keep_what_is_placed(
     hosts: Sequence[Host], history: ClusterHistory, since_ms: int, problems: list[Problem]
 ) -> list[Host]:
-    """Hosts without log directories and partitions that the metadata does not place on them; `problems` takes those.
-
-    A partition counts as placed on every broker that ever was a replica of it. One that the metadata does not know may
-    have been deleted before `known_since_ms`: it is left out where that is before `since_ms`, the first window's start.
-    """
+    """Hosts without what the metadata never placed on their brokers; `problems` takes it, unless it may have been deleted before."""
     if history.state_source == ONLY_REPLICA:
         return list(hosts)
     # the cluster that most hosts' log directories are of; None where as many say another
@@ -171,7 +164,6 @@ class _Placement:
         return not registered or directory.directory_id in registered
 
     def allows(self, key: TopicPartition, topic_id: str | None, brokers: Collection[int | None]) -> bool:
-        """Whether one of the brokers may hold the partition."""
         if key.topic == CLUSTER_METADATA_TOPIC:
             return key.partition == 0
         if key not in self._replicas:
@@ -221,7 +213,6 @@ def list_faults(host: Host) -> Iterator[Problem]:
 
 
 def list_disputes(hosts: Sequence[Host]) -> list[str]:
-    """Hosts that say they are one broker."""
     claims: dict[int, set[str]] = defaultdict(set)
     for host in hosts:
         for directory in host.manifest.state.directories:
@@ -236,23 +227,17 @@ def list_disputes(hosts: Sequence[Host]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landing:
-    """Hosts of a cluster."""
-
     hosts: tuple[Host, ...] = ()  # those that count, without what the metadata does not place on them
     copies: Copies = NO_COPIES  # what is read of each
     doubts: tuple[str, ...] = ()  # what the windows lack, or may lack
     choose: Callable[[Sequence[Host]], Copies] = lambda _: NO_COPIES  # chooses the copies among some of the hosts
 
     def without(self, hosts: Collection[Host]) -> Landing:
-        """The same without some hosts; others' copies count in their place."""
         kept = tuple(host for host in self.hosts if host not in hosts)
         return replace(self, hosts=kept, copies=self.choose(kept))
 
     def doubting(self, found: Iterable[Mapping[str, Any]], disputed: Iterable[Mapping[str, Any]]) -> Landing:
-        """The same, with what the tasks found: parts that could not be read, and such as hold other batches than counted.
-
-        `found`: rows of `SUMMARY_SCHEMA`, those of kind `shortfall` among them; `disputed`: see `transforms.coverage`.
-        """
+        """The same, with parts that tasks could not read (`shortfall` rows of `SUMMARY_SCHEMA`), or with other batches than counted."""
         lost = dict.fromkeys(str(row["reason"]) for row in found if row["row_kind"] == "shortfall")
         said = (
             "{topic}-{partition}: {window_count} batches up to offset {window_last} were collected, "
@@ -283,10 +268,7 @@ def settle(
 
 
 def _list_overstated(hosts: Sequence[Host], copies: Copies) -> list[str]:
-    """Partitions of which a host says that it read further than what it read of them goes.
-
-    A segment that is complete may end before the next one's first offset: the cleaner took what was between.
-    """
+    """Partitions of which a host says that it read further than it did; the cleaner may have taken a complete segment's end."""
     overstated = []
     for host, of_host in zip(hosts, copies.of, strict=True):
         # first offsets of the segments that are on the host's disks, by partition

@@ -35,8 +35,6 @@ HELD = "held"
 
 @dataclass(frozen=True, slots=True)
 class CollectedTask:
-    """Parts of one host that one task reads."""
-
     folder: StoredFolder
     parts: tuple[Part, ...]
     copies: Mapping[PartitionId, Windows | None]  # starts of the windows wanted; None for all
@@ -44,7 +42,6 @@ class CollectedTask:
     leaders: LeaderEpochs
 
     def run(self) -> Iterator[Piece]:
-        """Reads the rows of the partitions wanted in the windows wanted; a part that is damaged becomes a problem."""
         for part in self.parts:
             kind = Kind(part.kind)
             try:
@@ -116,7 +113,6 @@ def _lost_rows(error: InputError) -> pa.Table:
 
 
 def _count_held(rows: pa.Table) -> pa.Table:
-    """Rows of kind `HELD`: batches and last offset of each partition and window."""
     names = ["topic", "topic_id", "partition", "window_start_ms"]
     held = rows.select([*names[:3], "last_offset"]).append_column(names[3], window_starts(rows))
     counted = held.group_by(names).aggregate([("last_offset", "max"), ("last_offset", "count")])
@@ -128,10 +124,7 @@ def _count_held(rows: pa.Table) -> pa.Table:
 def plan_collected_tasks(
     landing: Landing, settings: ScanSettings, collected_as: CollectedAs, leaders: LeaderEpochs
 ) -> list[ReadTask]:
-    """Plans tasks over the parts with rows of the run's windows.
-
-    `ConfigError` if all hosts were collected with other settings than the run's, or the run asks about keys themselves.
-    """
+    """Tasks over parts with rows of the run's windows; `ConfigError` if all hosts have other settings, or keys are asked about."""
     if settings.questions:
         raise ConfigError(NEEDS_KEYS)
     foreign = [host for host in landing.hosts if host.manifest.collected_as != collected_as]

@@ -28,8 +28,6 @@ class Listing:
 
 
 class DirectoryWalk:
-    """One discovery: lists directories, keeps the problems."""
-
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.met_again = False  # a directory below the path entered last had been listed before, so was left out
@@ -175,12 +173,10 @@ def is_there(path: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """As `Path.is_file`, and false where that raises."""
     return os.path.isfile(path)  # noqa: PTH113 - it swallows every OSError
 
 
 def is_folder(path: Path) -> bool:
-    """As `Path.is_dir`, and false where that raises."""
     return os.path.isdir(path)  # noqa: PTH112 - it swallows every OSError
 
 

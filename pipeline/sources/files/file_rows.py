@@ -24,7 +24,6 @@ def group_row(cluster: str, window: TimeWindow, observed_at_ms: int, member: Con
 
 
 def problems_of(rows: Iterable[Mapping[str, Any]]) -> list[Problem]:
-    """Problems found by Spark tasks, from collected rows of kind `problem`."""
     names = ("path", "position", "reason", "severity")
     return [
         Problem(**{name: row[name] for name in names}, first_bytes=bytes.fromhex(row["first_bytes_hex"]))

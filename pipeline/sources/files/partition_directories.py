@@ -50,10 +50,7 @@ def read_partition_directory(listing: Listing, walk: DirectoryWalk) -> Partition
 
 
 def read_segment_file(path: Path, walk: DirectoryWalk) -> PartitionDirectory | None:
-    """A segment file given alone, of any name, as a directory that holds nothing else; None where it cannot be used.
-
-    A directory that Kafka did not name gives an empty topic and partition -1; another file name no base offset.
-    """
+    """A segment file given alone, as a directory of its own; topic empty, partition -1, base offset None where names tell none."""
     siblings, highest = walk.siblings(path.parent)
     segment = _read_segment(path, siblings, walk, is_active=path.name >= highest)
     if segment is None:
