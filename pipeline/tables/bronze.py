@@ -1,6 +1,6 @@
 """Bronze: input as found."""
 
-from pipeline.tables.table import BROKER_ID, BY_DATE, CLUSTER, DATED_WINDOW, PARTITION, PARTITION_COLUMNS, RUN_ID, TOPIC, Column, Table, bigint, boolean, dated, double, string, timestamp
+from pipeline.tables.table import BROKER_ID, BY_DATE, DATED_WINDOW, PARTITION, PARTITION_COLUMNS, RUN_ID, TOPIC, Column, Table, bigint, boolean, dated, double, of_cluster, string, timestamp
 
 NOT_AS_HOSTS_SAY = "not as hosts say:"
 """In `missing` of a collected window: parts were lost, or hold other rows than their host counted."""
@@ -89,35 +89,32 @@ CONSUMER_GROUPS = dated(
     string("assignor", "Partition assignor, where the source says.", nullable=True),
 )  # fmt: skip  # a table: short fields share a line
 
-LOG_SEGMENTS = Table(
-    name="bronze.log_segments", grain="segment file of a replica",
-    key=("cluster", "broker_id", "log_directory", "topic", "topic_id", "partition", "base_offset"),
+LOG_SEGMENTS = of_cluster(
+    "bronze.log_segments", "segment file of a replica",
+    ("cluster", "broker_id", "log_directory", "topic", "topic_id", "partition", "base_offset"),
+    BROKER_ID,
+    string("log_directory", "Log directory, relative to the source root."),
+    *PARTITION_COLUMNS,
+    bigint("base_offset", "Offset in the file name."),
+    string("path", "File, relative to the source root."),
+    bigint("size_bytes", "Size of the `.log` file."),
+    boolean("is_scanned", "The copy of the partition whose batches were read; else scan columns are NULL."),
+    bigint("first_offset", "First offset held.", nullable=True),
+    bigint("last_offset", "Last offset held.", nullable=True),
+    timestamp("min_timestamp", "Smallest batch timestamp.", nullable=True),
+    timestamp("max_timestamp", "Largest batch timestamp.", nullable=True),
+    bigint("batch_count", "Record batches (legacy: entries).", "batches", nullable=True),
+    bigint("record_count", "Records, control records included.", "records", nullable=True),
+    bigint("control_batch_count", "Control batches (transaction markers).", "batches", nullable=True),
+    bigint("missing_offset_count", "Offsets no batch covers (compaction, loss).", "offsets", nullable=True),
+    bigint("producer_id_count", "Distinct producer ids, -1 left out.", "producers", nullable=True),
+    bigint("crc_error_count", "Batches whose CRC does not match.", "batches", nullable=True),
+    string("magic", "Record formats found, such as `2`.", nullable=True),
+    string("codecs", "Codecs found, sorted, comma-separated.", nullable=True),
+    boolean("is_active", "Newest segment of its partition directory when read.", volatile=True),
+    timestamp("deletable_at", "Largest timestamp plus `retention.ms`; NULL if active, compacted, or without a known config.", nullable=True),
+    bigint("problem_count", "Problems found in this file; see `bronze.quarantine`.", "problems"),
     partitioned_by=("cluster",), write_mode="merge",
-    columns=(
-        CLUSTER, BROKER_ID,
-        string("log_directory", "Log directory, relative to the source root."),
-        *PARTITION_COLUMNS,
-        bigint("base_offset", "Offset in the file name."),
-        string("path", "File, relative to the source root."),
-        bigint("size_bytes", "Size of the `.log` file."),
-        boolean("is_scanned", "The copy of the partition whose batches were read; else scan columns are NULL."),
-        bigint("first_offset", "First offset held.", nullable=True),
-        bigint("last_offset", "Last offset held.", nullable=True),
-        timestamp("min_timestamp", "Smallest batch timestamp.", nullable=True),
-        timestamp("max_timestamp", "Largest batch timestamp.", nullable=True),
-        bigint("batch_count", "Record batches (legacy: entries).", "batches", nullable=True),
-        bigint("record_count", "Records, control records included.", "records", nullable=True),
-        bigint("control_batch_count", "Control batches (transaction markers).", "batches", nullable=True),
-        bigint("missing_offset_count", "Offsets no batch covers (compaction, loss).", "offsets", nullable=True),
-        bigint("producer_id_count", "Distinct producer ids, -1 left out.", "producers", nullable=True),
-        bigint("crc_error_count", "Batches whose CRC does not match.", "batches", nullable=True),
-        string("magic", "Record formats found, such as `2`.", nullable=True),
-        string("codecs", "Codecs found, sorted, comma-separated.", nullable=True),
-        boolean("is_active", "Newest segment of its partition directory when read.", volatile=True),
-        timestamp("deletable_at", "Largest timestamp plus `retention.ms`; NULL if active, compacted, or without a known config.", nullable=True),
-        bigint("problem_count", "Problems found in this file; see `bronze.quarantine`.", "problems"),
-        RUN_ID,
-    ),
 )  # fmt: skip  # a table: short fields share a line
 
 METRIC_SAMPLES = dated(
@@ -133,20 +130,16 @@ METRIC_SAMPLES = dated(
     schema_version=2,
 )  # fmt: skip  # a table: short fields share a line
 
-QUARANTINE = Table(
-    name="bronze.quarantine", grain="input refused or suspect: file, position, reason",
-    key=("cluster", "path", "position", "reason"), partitioned_by=("cluster",), write_mode="merge",
-    columns=(
-        CLUSTER,
-        string("source", "Source kind the input belongs to."),
-        string("path", "File, relative to the source root where it lies in one."),
-        bigint("position", "Byte position (line number in text files); -1 for the file as a whole."),
-        string("reason", "What was found and what was expected."),
-        string("severity", "`refused`: not used from the position on; `suspect`: used, but marked."),
-        string("first_bytes_hex", "Of a batch its header in hex, of an index or snapshot at most 64 bytes; nothing of texts and of what may be records."),
-        timestamp("first_seen_at", "The run's now when it was first seen.", nullable=True, volatile=True),
-        RUN_ID,
-    ),
+QUARANTINE = of_cluster(
+    "bronze.quarantine", "input refused or suspect: file, position, reason", ("cluster", "path", "position", "reason"),
+    string("source", "Source kind the input belongs to."),
+    string("path", "File, relative to the source root where it lies in one."),
+    bigint("position", "Byte position (line number in text files); -1 for the file as a whole."),
+    string("reason", "What was found and what was expected."),
+    string("severity", "`refused`: not used from the position on; `suspect`: used, but marked."),
+    string("first_bytes_hex", "Of a batch its header in hex, of an index or snapshot at most 64 bytes; nothing of texts and of what may be records."),
+    timestamp("first_seen_at", "The run's now when it was first seen.", nullable=True, volatile=True),
+    partitioned_by=("cluster",), write_mode="merge",
 )  # fmt: skip  # a table: short fields share a line
 
 BRONZE = (WINDOW_STATUS, BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, METRIC_SAMPLES, QUARANTINE)

@@ -13,7 +13,7 @@
 Gold tables, reports and mail show the first 8 hex digits of an id.
 """
 
-from pipeline.tables.table import BY_DATE, CLUSTER, PARTITION_COLUMNS, RUN_ID, Column, Table, bigint, boolean, dated, string
+from pipeline.tables.table import BY_DATE, PARTITION_COLUMNS, Column, bigint, boolean, dated, of_cluster, string
 
 KEY_ID = string("key_id", "BLAKE2b-128 of the key, keyed with the deployment secret: 32 hex digits; '' where not about one key.")
 _COUNT_ERROR = bigint("count_error", "Records of the key that `other_keys` may hold besides: the true count is at most `record_count` plus this; 0 is exact.", "records")
@@ -36,39 +36,31 @@ def _hash(name: str, doc: str) -> Column:
     return bigint(name, f"{doc}, as an unsigned 32-bit number.", nullable=True)
 
 
-KEY_HASHES = Table(
-    name="silver.key_hashes", grain="key id x UTC date it was seen on", key=("cluster", "window_date", "key_id"),
+KEY_HASHES = of_cluster(
+    "silver.key_hashes", "key id x UTC date it was seen on", ("cluster", "window_date", "key_id"),
+    Column("window_date", "date", "UTC date of a window that has the key; rows are dropped `keys.retention` after it.", nullable=False),
+    KEY_ID,
+    boolean("is_empty", "The key has no bytes (it is not a null key)."),
+    _hash("murmur2", "Kafka's murmur2 of the bytes"),
+    _hash("crc32", "CRC-32 of the bytes"),
+    _hash("fnv1a", "32-bit FNV-1a of the bytes"),
+    _hash("murmur3", "MurmurHash3 x86 32 of the bytes, seed 0"),
+    _hash("java_string", "`String.hashCode` of the text; NULL where the bytes are not UTF-8"),
+    _hash("kafkajs_legacy", "KafkaJS's murmur2 before 2.0 in double precision"),
+    Column("clear_key", "binary", "The key itself, for topics of `keys.clear_topics`; their ids differ from those of the same key elsewhere."),
     partitioned_by=BY_DATE, write_mode="merge",
-    columns=(
-        CLUSTER,
-        Column("window_date", "date", "UTC date of a window that has the key; rows are dropped `keys.retention` after it.", nullable=False),
-        KEY_ID,
-        boolean("is_empty", "The key has no bytes (it is not a null key)."),
-        _hash("murmur2", "Kafka's murmur2 of the bytes"),
-        _hash("crc32", "CRC-32 of the bytes"),
-        _hash("fnv1a", "32-bit FNV-1a of the bytes"),
-        _hash("murmur3", "MurmurHash3 x86 32 of the bytes, seed 0"),
-        _hash("java_string", "`String.hashCode` of the text; NULL where the bytes are not UTF-8"),
-        _hash("kafkajs_legacy", "KafkaJS's murmur2 before 2.0 in double precision"),
-        Column("clear_key", "binary", "The key itself, for topics of `keys.clear_topics`; their ids differ from those of the same key elsewhere."),
-        RUN_ID,
-    ),
 )  # fmt: skip  # a table: short fields share a line
 
-KEY_ANSWERS = Table(
-    name="silver.key_answers", grain="key id x user-defined strategy x version x partition count x UTC date",
-    key=("cluster", "window_date", "key_id", "strategy", "strategy_version", "partition_count"), partitioned_by=BY_DATE,
-    write_mode="merge",
-    columns=(
-        CLUSTER,
-        Column("window_date", "date", "As in `silver.key_hashes`, and dropped with its rows.", nullable=False),
-        KEY_ID,
-        string("strategy", "`module:name` in the configuration."),
-        _STRATEGY_VERSION,
-        bigint("partition_count", "Partition count that the strategy was asked about.", "partitions"),
-        bigint("chosen_partition", "What it answered."),
-        RUN_ID,
-    ),
+KEY_ANSWERS = of_cluster(
+    "silver.key_answers", "key id x user-defined strategy x version x partition count x UTC date",
+    ("cluster", "window_date", "key_id", "strategy", "strategy_version", "partition_count"),
+    Column("window_date", "date", "As in `silver.key_hashes`, and dropped with its rows.", nullable=False),
+    KEY_ID,
+    string("strategy", "`module:name` in the configuration."),
+    _STRATEGY_VERSION,
+    bigint("partition_count", "Partition count that the strategy was asked about.", "partitions"),
+    bigint("chosen_partition", "What it answered."),
+    partitioned_by=BY_DATE, write_mode="merge",
 )  # fmt: skip  # a table: short fields share a line
 
 KEY_MATRICES = dated(

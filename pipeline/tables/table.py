@@ -132,12 +132,10 @@ def double_range(name: str, doc: str, unit: str) -> tuple[Column, ...]:
     return (double(name, doc, unit), *ends)
 
 
-def dated(name: str, grain: str, key: tuple[str, ...], *columns: Column, **layout: Any) -> Table:  # noqa: ANN401 - fields of `Table`
-    """A table of windows, partitioned by their dates, whose rows name their run."""
-    every = (*DATED_WINDOW, *columns, RUN_ID)
-    return Table(name=name, grain=grain, key=key, columns=every, partitioned_by=BY_DATE, **layout)
+def _declare(first: tuple[Column, ...], name: str, grain: str, key: tuple[str, ...], *columns: Column, **layout: Any) -> Table:  # noqa: ANN401 - fields of `Table`
+    return Table(name=name, grain=grain, key=key, columns=(*first, *columns, RUN_ID), **layout)
 
 
-def windowed(name: str, grain: str, key: tuple[str, ...], *columns: Column, **layout: Any) -> Table:  # noqa: ANN401 - likewise
-    """A table of windows, not partitioned, whose rows name their run."""
-    return Table(name=name, grain=grain, key=key, columns=(*WINDOW, *columns, RUN_ID), **layout)
+of_cluster = partial(_declare, (CLUSTER,))  # tables whose rows name their run, the first columns left out
+windowed = partial(_declare, WINDOW)
+dated = partial(_declare, DATED_WINDOW, partitioned_by=BY_DATE)
