@@ -64,7 +64,6 @@ class PartitionState:
 
     @property
     def preferred_leader_id(self) -> int:
-        """The first replica, or `NO_LEADER` where no replica is known."""
         return self.replicas[0] if self.replicas else NO_LEADER
 
 
@@ -117,11 +116,9 @@ class ClusterState:
 
     @property
     def leaders(self) -> dict[TopicPartition, int]:
-        """Leader by topic-partition, those without one left out."""
         return {key: state.leader_id for key, state in self.partitions.items() if state.leader_id != NO_LEADER}
 
     def topic_config(self, topic: str) -> dict[str, str]:
-        """Returns a topic's configs from the cluster's dynamic state: override before default."""
         return {**self.default_configs, **self.topic_configs.get(topic, {})}
 
 
@@ -246,7 +243,6 @@ class ConsumerGroupMember:
 
     @property
     def can_be(self) -> bool:
-        """No name is too long, and a topic may have the partition."""
         return max(self.name_lengths) <= MAX_NAME_LENGTH and is_partition_number(self.partition or 0)
 
 

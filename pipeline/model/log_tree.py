@@ -71,7 +71,6 @@ class PartitionDirectory:
 
     @property
     def is_cluster_metadata(self) -> bool:
-        """The KRaft quorum's log, no topic of a client."""
         return self.topic == CLUSTER_METADATA_TOPIC
 
     @property
@@ -82,7 +81,6 @@ class PartitionDirectory:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all `.log` files, as `kafka-log-dirs` counts them."""
         return sum(segment.size_bytes for segment in self.segments)
 
 

@@ -104,7 +104,6 @@ def format_clock(instant_ms: int, time_zone: str = "UTC") -> str:
 
 
 def format_between(start_ms: int, end_ms: int) -> str:
-    """Writes a span in UTC, the day once where it is one."""
     start, end = format_clock(start_ms).removesuffix(" UTC"), format_clock(end_ms)
     day = f"{start.partition(' ')[0]} "
     return f"{start} to {end.removeprefix(day)}"

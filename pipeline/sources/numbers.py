@@ -84,5 +84,4 @@ class Number(Enum):
 
 
 def rated(how: How, *numbers: Number) -> dict[Number, How]:
-    """Several numbers that a source gives equally well."""
     return dict.fromkeys(numbers, how)

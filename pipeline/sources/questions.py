@@ -43,7 +43,6 @@ def name_some(what: str, names: Sequence[str]) -> str:
 
 
 def name_groups(group_ids: Iterable[str]) -> str:
-    """Names consumer groups of which rows are left out; empty where there are none."""
     shown = sorted({group_id[:_NAMED_LENGTH] for group_id in group_ids})
     return name_some("names too long, partitions that no topic has, or more rows than a run holds: of", shown)
 

@@ -63,7 +63,6 @@ class Source(SourceSettings):
 
     @property
     def locations(self) -> tuple[Path, ...]:
-        """Files, folders and patterns it reads: its `paths` or `path`."""
         return getattr(self, "paths", None) or tuple(filter(None, [getattr(self, "path", None)]))
 
     def probe(self) -> Iterator[Finding]:
@@ -179,7 +178,6 @@ class TextSource(StateSource):
         """Adds what the text says, and what is wrong with it."""
 
     def parse(self, path: Path, parse: Callable[[str], _T], described: Described) -> _T | None:
-        """Parses a text; None, with a problem noted, where it cannot be read."""
         try:
             text = read_small(path, MOST_TEXT_BYTES).decode()
             return parse(text.replace("\r\n", "\n").replace("\r", "\n"))

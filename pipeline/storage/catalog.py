@@ -11,11 +11,12 @@ from pyspark.sql.types import StructType
 
 from pipeline.config.pipeline_config import Spark
 from pipeline.config.storage import Folder
+from pipeline.environment import make_spark_cache
 from pipeline.errors import NothingUsableError
 from pipeline.storage.durability import has_table, open_table
-from pipeline.storage.java import QUIET
+from pipeline.storage.java import QUIET, archive_path, find_delta_jars, find_java, write_java_shim
 from pipeline.storage.locks import holding
-from pipeline.storage.session import SparkErrors, create_session, find_archive, stop_session
+from pipeline.storage.session import SparkErrors, create_session, stop_session
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES, Table
 from pipeline.tables.gold import BROKER_SHARE
@@ -31,7 +32,6 @@ FOR_FEW_ROWS = {  # settings of a session that queries few rows
 
 
 def register_tables(spark: SparkSession, warehouse: Folder, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:
-    """Gives the warehouse's tables their names in this session; returns the names, `NothingUsableError` for none."""
     present = _find_tables(spark, warehouse, tables)
     for table in present:
         path = table_path(warehouse, table)
@@ -65,8 +65,9 @@ def _find_tables(spark: SparkSession, warehouse: Folder, tables: Iterable[Table]
 
 def make_archive() -> Path | None:
     """Makes the archive where it is missing, in about 20 CPU-s; its path, None where this Java writes none; `ConfigError` without Java or jars."""
-    spark_config = Spark(master="local[2]")
-    path = find_archive(spark_config)
+    spark_config, cache = Spark(master="local[2]"), make_spark_cache()
+    java = write_java_shim(find_java(), cache)
+    path = archive_path(cache, java, find_delta_jars(cache, java, spark_config.conf))
     with holding(path.parent, "lock"), tempfile.TemporaryDirectory(dir=path.parent) as folder:
         if path.is_file():
             return path

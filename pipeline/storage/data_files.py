@@ -94,7 +94,6 @@ def load_stored(
 def read_files(
     spark: SparkSession, files: Files, warehouse: Folder, table: Table, columns: Sequence[str] = ()
 ) -> DataFrame:
-    """Rows of some files, as `list_touched` lists them; some columns, all and `FILE` by default."""
     schema = pa.schema([*arrow_schema(table), pa.field(FILE, pa.string())])
     wanted = pa.schema([schema.field(name) for name in columns or schema.names])
     named = [(file["path"], file.get("partition") or {}) for file in files]
@@ -102,7 +101,6 @@ def read_files(
 
 
 def append_files(frame: DataFrame, warehouse: Folder, table: Table, version: int, of: tuple[str, str]) -> bool:
-    """Adds rows of a cluster and run if the table is still at a version; returns False, with nothing written, where somebody was quicker."""
     written = write_files(frame, warehouse, table)
     return commit_once(warehouse, table, written, (), lambda on_disk: on_disk.version() == version, of=of)
 
@@ -266,7 +264,6 @@ def _is_as_read(table: Table, scope: Scope, files: Sequence[Mapping[str, Any]], 
 
 
 def _join_stored(frame: DataFrame, stored: DataFrame, table: Table, replacing: str) -> tuple[DataFrame, Column]:
-    """Rows beside those stored, whose columns begin with `old_`, and which of them are added or replace a stored one."""
     old = stored.toDF(*(f"old_{name}" for name in stored.columns))
     both = frame.join(old, [F.col(name) == F.col(f"old_{name}") for name in table.key], "full")
     compared = [name for name in table.column_names if name not in (*table.key, "run_id")]

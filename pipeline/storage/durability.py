@@ -205,7 +205,6 @@ def _is_whole(commit: Path) -> bool:
 
 
 def _list_added(commit: Path) -> list[tuple[Path, int]]:
-    """Files that a commit added to its table, and their bytes; `ValueError` for a commit that is cut."""
     actions = [json.loads(line) for line in read_small(commit, MOST_TEXT_BYTES).splitlines()]
     added = [action["add"] for action in actions if "add" in action]
     return [(commit.parent.parent / unquote(add["path"]), add["size"]) for add in added]

@@ -140,11 +140,9 @@ class Scope:
         return held
 
     def meets(self, low_ms: int, high_ms: int) -> bool:
-        """Whether one of its windows may begin within an interval, both ends included."""
         return any(span.start_ms <= high_ms and low_ms < span.end_ms for span in self.spans)
 
     def covers(self, low_ms: int, high_ms: int) -> bool:
-        """Whether every window that begins within an interval is one of it."""
         return any(span.start_ms <= low_ms and high_ms < span.end_ms for span in self.spans)
 
 
@@ -288,7 +286,6 @@ def read_file(
 def _iter_stored(
     warehouse: Folder, table: Table, path: str, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of a data file, without columns that the table is partitioned by; NULL where it is older than a column."""
     schema = pa.schema([field for field in arrow_schema(table) if field.name not in table.partitioned_by])
     files, root = open_in_arrow(table_path(warehouse, table))
     rows = ds.dataset(f"{root}/{unquote(path)}", schema, format="parquet", filesystem=files, partitioning=None)

@@ -27,7 +27,6 @@ QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"  # of an arch
 
 
 def delta_package() -> str:
-    """Coordinate of the Delta release that fits the installed `pyspark` and `delta-spark`."""
     spark_version = ".".join(metadata.version("pyspark").split(".")[:2])
     return f"io.delta:delta-spark_{spark_version}_{SCALA_VERSION}:{metadata.version('delta-spark')}"
 

@@ -59,7 +59,6 @@ def load_earlier_states(
 
 
 def _read_terms(warehouse: Folder, reach: TimeWindow, start_ms: int, paths: Sequence[str]) -> Iterator[pa.Table]:
-    """Kernel: rows of some files, in all one or two of each term."""
     columns, terms = (*_NEEDED, *_OBSERVED, "observed_at"), pl.DataFrame(pl.from_arrow(_SCHEMA.empty_table()))
     for path in paths:
         for batch in iter_file_rows(warehouse, path, columns):
@@ -94,7 +93,6 @@ def _list_terms(batch: pa.RecordBatch, reach: TimeWindow, start_ms: int) -> pl.D
 
 
 def _keep_newest(rows: pl.DataFrame) -> pl.DataFrame:
-    """The newest row of each term before the span and since it; when it was first observed, and the largest settled offset."""
     first, largest = pl.col("observed_at_ms").min(), pl.col("settled_offset").max()
     others = pl.col("window_start_ms", "told_at_ms", *_TOLD)
     ordered = rows.sort("window_start_ms", "told_at_ms", *_TOLD)  # of rows of one window in whatever order the same

@@ -28,7 +28,6 @@ UNCONFIRMED = "the attempt ended before its outcome was noted; the message may h
 
 
 def queue(warehouse: Folder, message: AlertMessage, *, run_id: str) -> None:
-    """Queues a message that no cluster's run makes, once, however often it is called."""
     ensure_tables(warehouse, (ALERT_OUTBOX,))
     rows = rows_of(ALERT_OUTBOX, [row_of(message, ALERT_OUTBOX)], run_id=run_id)
     merge_rows(rows, warehouse, ALERT_OUTBOX, insert_only=True)
@@ -65,7 +64,6 @@ def went_by_server(warehouse: Folder, since_ms: int) -> bool:
 
 
 def reported_changes(warehouse: Folder, cluster: str) -> dict[str, set[str]]:
-    """Loads the keys of changes that messages report, delivered or not, by channel; silenced ones report none."""
     reported: dict[str, set[str]] = defaultdict(set)
     columns = ("channel", "tells", "incident_id", "state")
     is_told = f"last_error IS NULL OR given_up_at IS NULL OR NOT starts_with(last_error, '{SILENCED}')"
@@ -136,7 +134,6 @@ def mark_failed(
 
 
 def mark_retry(warehouse: Folder, message_id: str) -> int:
-    """Lets the next delivery try a message at once that was given up or waits; the table's version afterwards."""
     return _update(warehouse, (message_id,), {"given_up_at": "NULL", "next_attempt_at": "NULL"})
 
 

@@ -106,16 +106,8 @@ def create_session(
         return builder.getOrCreate()
 
 
-def find_archive(spark_config: Spark) -> Path:
-    """Where the archive of classes for local sessions is kept, see `class_archive`; errors as of `create_session`."""
-    cache = make_spark_cache()
-    java = write_java_shim(find_java(), cache)
-    return archive_path(cache, java, find_delta_jars(cache, java, spark_config.conf))
-
-
 @contextlib.contextmanager
 def running_session(spark_config: Spark, *, app_name: str = "partition-health") -> Iterator[SparkSession]:
-    """A session for one task: the one that runs in this process already, else a new one that is stopped at the end."""
     is_guest = is_running()
     spark = create_session(spark_config, app_name=app_name)
     try:

@@ -44,7 +44,6 @@ class Check:
 
     @property
     def sql(self) -> str:
-        """The condition, in what Spark and delta-rs have in common."""
         if self.one_of:
             return self.column + " IN ('" + "', '".join(self.one_of) + "')"
         limits = ((">=", self.least), ("<=", self.most))
@@ -86,7 +85,6 @@ class Table:
         return next(name for name in _DATED_BY if name in self.column_names)
 
     def column(self, name: str) -> Column:
-        """The column of that name; `KeyError` if the table has no such column."""
         for column in self.columns:
             if column.name == name:
                 return column

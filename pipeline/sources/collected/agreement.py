@@ -91,7 +91,6 @@ class _Told:
         return at_ms < self.end_ms or at_ms <= self.settled_ms
 
     def iter_facts(self, key: object) -> Iterator[tuple[int, _Told, object]]:
-        """What it says of one thing, from its beginning on."""
         timeline: Timeline[Any] = self.timelines.get(key, Timeline())
         yield self.since_ms, self, timeline.at(self.since_ms)
         for moment, value in zip(timeline.moments_ms, timeline.values, strict=True):

@@ -249,7 +249,6 @@ def _iter_batches(file: pq.ParquetFile, names: list[str], filters: pc.Expression
 
 
 def _count_text_bytes(column: pa.Array) -> int:
-    """Bytes of texts once each stands in its row."""
     if not pa.types.is_dictionary(column.type):
         return 0
     lengths = pc.binary_length(column.dictionary.cast(pa.binary())).cast(pa.int64())

@@ -204,7 +204,6 @@ def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
 
 
 def list_faults(host: Host) -> Iterator[Problem]:
-    """What its collector could not read: a thousand of them, and how many more."""
     problems = host.manifest.state.problems
     for one in problems[:MOST_PROBLEMS]:
         yield replace(one, path=one.path[:MOST_TEXT], reason=one.reason[:MOST_TEXT])

@@ -218,7 +218,6 @@ class HostState(_Stored):
 
     @property
     def log_directories(self) -> tuple[LogDirectory, ...]:
-        """The directories; the first one has the topics that are cleaned."""
         cleaned = {TopicPartition(topic, 0): 0 for topic in self.cleaned}
         first, *others = self.directories or (None,)
         return () if first is None else (replace(first, cleaner_offsets=cleaned), *others)
@@ -234,13 +233,9 @@ class Manifest(_Stored):
     progress: tuple[LogProgress, ...] = ()
 
     @model_validator(mode="after")
-    def _progress_is_one_a_log(self) -> Self:
+    def _nothing_is_named_twice(self) -> Self:
         if len({one.key for one in self.progress}) != len(self.progress):
             raise ValueError("progress of a log twice")
-        return self
-
-    @model_validator(mode="after")
-    def _each_part_is_named_once(self) -> Self:
         if len({one.path for one in self.parts}) != len(self.parts):
             raise ValueError("a part twice")
         return self
@@ -265,7 +260,6 @@ def read_manifest(folder: StoredFolder) -> Manifest | None:
 
 
 def _parse_int64(digits: str) -> int:
-    """A number of a manifest: all are 64 bits in tables."""
     number = int(digits)
     if not -_INT64 <= number < _INT64:
         raise ValueError("a number beyond 64 bits")

@@ -95,7 +95,6 @@ class RefusedHost:
 
 
 def _cut_problems(rows: pa.Table, path: str) -> pa.Table:
-    """The rows of a part without most of its problems, where they are more than `MOST_PROBLEMS`: the driver holds them all."""
     is_problem = pc.equal(rows["row_kind"], "problem")
     problems = rows.filter(is_problem)
     if (more := problems.num_rows - MOST_PROBLEMS) <= 0:

@@ -59,7 +59,6 @@ class StoredFolder:
             raise InputError(f"cannot be read: {error.strerror}", path=path) from error
 
     def leads_out(self, name: str) -> bool:
-        """True where a file or folder of a file system is a link that leads out of this folder."""
         if is_remote(self.location):
             return False
         return not is_below(Path(self._path(name)), os.path.realpath(self.location))

@@ -191,7 +191,6 @@ def iter_cluster_state_rows(
 
 
 def with_leaders(rows: Iterable[dict[str, Any]], state: ClusterState) -> Iterator[dict[str, Any]]:
-    """Stored rows of `bronze.cluster_state` with the leaders of a state, where it knows them; all else as it was observed."""
     for row in rows:
         known = state.partitions.get(TopicPartition(row["topic"], row["partition"]))
         if known is None or known.leader_id == NO_LEADER or (known.topic_id or "") != row["topic_id"]:
@@ -245,6 +244,5 @@ def compacted_topics(state: ClusterState, tree: LogTree) -> frozenset[str]:
 
 
 def retention_ms(configs: Mapping[str, str]) -> int | None:
-    """`retention.ms` where the topic sets it; None where it is not known or unlimited."""
     value = configs.get("retention.ms")
     return int(value) if value is not None and value.isascii() and value.isdecimal() and len(value) < 19 else None

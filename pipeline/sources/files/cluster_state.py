@@ -64,7 +64,6 @@ def with_ids_by_name(
 
 
 def with_named_brokers(history: ClusterHistory) -> ClusterHistory:
-    """The history with the brokers that hold replicas, where no source registers any."""
     if history.brokers:
         return history
     states = (state for timeline in history.partitions.values() for state in timeline.values if state is not None)

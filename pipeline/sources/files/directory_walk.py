@@ -101,7 +101,6 @@ class DirectoryWalk:
             return otherwise
 
     def read_start(self, path: Path, size: int) -> tuple[bytes, int] | None:
-        """The first bytes of a file and its size; None, with a problem noted, where it cannot be read."""
         try:
             with open_regular(path, follows=path in self._links) as file:
                 return file.read(size), os.fstat(file.fileno()).st_size
@@ -211,7 +210,6 @@ def refuse_odd_paths(root: Path, paths: Iterable[Path], problems: list[Problem])
 
 
 def is_below(path: Path, inside: str) -> bool:
-    """Whether a path leads to something within a folder, which is named without links; no where that cannot be seen."""
     try:
         return Path(os.path.realpath(path)).is_relative_to(inside)
     except OSError:  # of a link in a folder that may not be entered

@@ -90,8 +90,6 @@ def _known(broker_id: int) -> int | None:
 
 
 def with_topic_ids(tree: LogTree, partitions: Mapping[TopicPartition, PartitionState]) -> LogTree:
-    """The tree with the ids of topics that another source knows: a dump has none."""
-
     def named(partition: PartitionDirectory) -> PartitionDirectory:
         state = partitions.get(partition.topic_partition)
         return partition if state is None else replace(partition, topic_id=state.topic_id)

@@ -142,7 +142,6 @@ def _read_metadata(reply: Any) -> Metadata:
 
 
 def format_topic_id(topic_id: Any) -> str | None:  # of a uuid.UUID, or None
-    """A topic id as Kafka prints it; None for none (brokers before 2.8)."""
     if topic_id is None:
         return None
     text = base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")

@@ -51,7 +51,6 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         self._token, self._valid_until_s = "", 0.0
 
     def token(self) -> str:
-        """A token that is valid now; `SourceUnreachableError` says why the server gives none."""
         if time.monotonic() >= self._valid_until_s:
             answer = self._ask()
             self._token = str(answer["access_token"])

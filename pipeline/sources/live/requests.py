@@ -180,7 +180,6 @@ def ask_topic_configs(
 def ask_broker_configs(
     connection: ClusterConnection, broker_ids: Iterable[int], names: Sequence[str], failures: Failures
 ) -> dict[int, dict[str, str]]:
-    """Values of some configs by broker; each broker knows its own only."""
     configs: dict[int, dict[str, str]] = {}
     for broker_id in broker_ids:
         resources = [(BROKER_RESOURCE, str(broker_id), list(names))]

@@ -146,7 +146,6 @@ class MetricSource(Source):
         )
 
     def expected_instances(self, samples: Sequence[InstanceSamples], window: TimeWindow) -> set[str]:
-        """Instances that brought samples before the window's end and after its start."""
         before = {sample.instance for sample in samples if sample.first_ms < window.end_ms}
         return before & {sample.instance for sample in samples if sample.last_ms >= window.start_ms}
 

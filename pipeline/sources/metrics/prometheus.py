@@ -100,7 +100,6 @@ def plan_pages(span: TimeWindow, step_ms: int, *, points_per_page: int = POINTS_
 
 
 def plan_coarse_pages(span: TimeWindow, step_ms: int, window_ms: int) -> list[range]:
-    """One point a window, the last multiple of the step in it; the span is whole windows."""
     return _cut(range(span.start_ms + window_ms - min(step_ms, window_ms), span.end_ms, window_ms), POINTS_PER_PAGE)
 
 

@@ -55,7 +55,6 @@ class ToldSeries(NamedTuple):
 
     @property
     def broker_id(self) -> str:
-        """The broker that a label names; empty for none."""
         return dict(self.series.labels).get("broker_id", "") if self.series.name.startswith(OF_BROKERS) else ""
 
     def instants(self) -> NDArray[np.float64]:
@@ -204,7 +203,6 @@ def is_told_once(series: Series) -> bool:
 
 
 def _are_at_once(instants: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
-    """Whether most instants of either are the other's, too."""
     common = len(np.intersect1d(instants, others))
     return common > 0 and 2 * common >= len(np.union1d(instants, others))
 
@@ -252,7 +250,6 @@ def _starts(names: pa.Array, prefixes: Sequence[str]) -> pa.Array:
 
 
 def find_unknown_names(exposed_names: Collection[str]) -> Iterator[Finding]:
-    """A finding about names that resemble a metric which none of the names gives; none where there are none."""
     unknown = list_unknown(exposed_names)
     if unknown:
         named = name_some("not known", [f"{name} (nearest: {nearest})" for name, nearest, _ in unknown])

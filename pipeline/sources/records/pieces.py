@@ -48,7 +48,6 @@ def summarise_scan(log: RecordLog, scanned: ScannedSegment, window_ms: int, *, i
 
 
 def _find_late(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> list[Problem]:
-    """Batches with times more than a window before those appended earlier, where they are a tenth of the bytes."""
     size_bytes = scanned.headers.rows["size_bytes"]
     is_late = scanned.is_committed & scanned.is_countable & (scanned.times.lateness_ms > window_ms)
     late_bytes, all_bytes = int(size_bytes[is_late].sum(dtype=np.int64)), int(size_bytes.sum(dtype=np.int64))
@@ -101,7 +100,6 @@ def _window_rows(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> Ite
 
 
 def shortfall_row(log: RecordLog, reason: str, sent: TimeWindow | None = None) -> dict[str, Any]:
-    """The row of a range or file that could not be read whole; with when the records were sent that it lacks."""
     times = {} if sent is None else {"min_timestamp_ms": sent.start_ms, "max_timestamp_ms": sent.end_ms}
     return {**_head(log, "shortfall"), "reason": reason, **times}
 

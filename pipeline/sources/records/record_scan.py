@@ -204,7 +204,6 @@ def plan_segment_tasks(
 
 
 def cut_reads(reads: Iterable[SegmentRead], most_bytes: int) -> list[SegmentPart]:
-    """Cuts files into equal parts of at most `most_bytes`; a text of `kafka-dump-log` stays whole."""
     parts = []
     for read in reads:
         count = 1 if read.dumped_in is not None else max(1, -(-read.size_bytes // most_bytes))

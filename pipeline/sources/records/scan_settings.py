@@ -83,7 +83,6 @@ def choose_questions(
 
 @cache
 def load_strategy(name: str) -> tuple[Strategy, str]:
-    """A strategy and its version, loaded once per process; `ConfigError` where there is none of the name."""
     strategy = find_strategy(name)
     return strategy, strategy.source.rpartition(" ")[2] if is_custom(name) else ""
 
