@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pipeline.config.source import known_kinds
-from pipeline.sources.numbers import How, Number
-from pipeline.sources.source import Source
+from pipeline.sources.source import How, Number, Source
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")

@@ -7,9 +7,8 @@ from pydantic import Field
 
 from pipeline.config.section import ConfigPath
 from pipeline.model.window import TimeWindow
-from pipeline.sources.numbers import Number, rated
 from pipeline.sources.questions import ClusterQuestion, SourceAvailability, name_some
-from pipeline.sources.source import ClusterReading, Described, RecordSource
+from pipeline.sources.source import ClusterReading, Described, Number, RecordSource, rated
 
 
 class DumpLog(RecordSource):

@@ -8,9 +8,8 @@ from typing import Literal, Self
 from pipeline.errors import ConfigError, SourceUnreachableError
 from pipeline.model.window import TimeWindow
 from pipeline.sources.live.settings import LiveSettings
-from pipeline.sources.numbers import How, Number, rated
 from pipeline.sources.questions import ClusterQuestion, Finding, SourceAvailability
-from pipeline.sources.source import ClusterReading, Described, RecordSource
+from pipeline.sources.source import ClusterReading, Described, How, Number, RecordSource, rated
 
 _PROBE_TIMEOUT = timedelta(seconds=5)
 _BY_OFFSETS = "live_cluster, read: offsets"

@@ -7,9 +7,8 @@ from pydantic import Field
 from pipeline.config.section import ConfigPath
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
-from pipeline.sources.numbers import Number, rated
 from pipeline.sources.questions import SourceAvailability, name_groups
-from pipeline.sources.source import ClusterReading, Described, TextSource
+from pipeline.sources.source import ClusterReading, Described, Number, TextSource, rated
 
 
 class TopicsDescribe(TextSource):

@@ -13,9 +13,8 @@ from pipeline.config.section import ConfigPath, Duration
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.sources.files.file_rows import problems_of
-from pipeline.sources.numbers import Number, rated
 from pipeline.sources.questions import Finding, SourceAvailability, name_some
-from pipeline.sources.source import Source, sources_of
+from pipeline.sources.source import Number, Source, rated, sources_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
