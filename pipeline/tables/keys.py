@@ -1,14 +1,10 @@
 """Silver tables about keys, from the deep scan. Pseudonymous, not anonymous: what can be reversed, and by whom.
 
-* `silver.key_traffic` names a key by `key_id` alone: BLAKE2b-128 of its bytes, keyed with the deployment secret. Who holds
-  the secret can test a guessed key, so short or guessable keys are open to them alone. Without the secret
-  an id shows that two records have one key, and how often it came, no more. Counts themselves can point at a known heavy
-  key.
-* `silver.key_hashes` and `silver.key_answers` let anybody who can read them test a guess without the secret: a 32-bit hash
-  rules out all but one in four thousand million keys, and six of them leave short or guessable keys (numbers, names,
-  addresses) no cover. They lie in folders of their own, which only their owner may open, and are dropped after
-  `keys.retention`. The clear key is there too for topics that `keys.clear_topics` names.
-* `silver.key_matrices` holds no id and no hash: sums over keys. A cell with one key in it still shows that key's traffic.
+* `silver.key_traffic` names a key by `key_id` alone, keyed with the deployment secret: who holds that can test a guessed key. Without
+  it an id shows that records have one key, and how often it came; counts themselves can point at a known heavy key.
+* `silver.key_hashes` and `silver.key_answers` let all who can read them test a guess: six 32-bit hashes leave short or guessable keys no
+  cover. Their folders only their owner may open; rows are dropped after `keys.retention`. Keys of `keys.clear_topics` are there in clear.
+* `silver.key_matrices` holds sums over keys; a cell with one key in it still shows that key's traffic.
 
 Gold tables, reports and mail show the first 8 hex digits of an id.
 """
