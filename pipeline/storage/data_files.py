@@ -129,13 +129,9 @@ def commit_once(
 
 
 def _remove(file: Mapping[str, Any], written: Files) -> RemoveAction:
-    return RemoveAction(
-        path=file["path"],
-        data_change=True,
-        deletion_timestamp=max((one["written_at_ms"] for one in written), default=file["modification_time"]),
-        size=file["size_bytes"],
-        partition_values=format_partition(file.get("partition")),
-    )
+    at_ms = max((one["written_at_ms"] for one in written), default=file["modification_time"])
+    values, path, size = format_partition(file.get("partition")), file["path"], file["size_bytes"]
+    return RemoveAction(path, data_change=True, deletion_timestamp=at_ms, size=size, partition_values=values)
 
 
 def _commit(
@@ -149,23 +145,15 @@ def _commit(
         return
     added, digest = sum(file["row_count"] for file in written), reduce(xor, (file["digest"] for file in written), 0)
     noted = {} if of is None else note_contents(*of, added, digest)
-    on_disk.create_write_transaction(
-        actions,
-        "append",
-        on_disk.schema(),
-        list(table.partitioned_by),
-        commit_properties=CommitProperties(custom_metadata={ADDED_ROWS: str(added), **noted}, max_commit_retries=0),
-    )
+    properties = CommitProperties(custom_metadata={ADDED_ROWS: str(added), **noted}, max_commit_retries=0)
+    columns, schema = list(table.partitioned_by), on_disk.schema()
+    on_disk.create_write_transaction(actions, "append", schema, columns, commit_properties=properties)
 
 
 def _add(file: Mapping[str, Any]) -> AddAction:
+    values = json.loads(file["partition"])
     return AddAction(
-        path=file["path"],
-        size=file["size_bytes"],
-        partition_values=json.loads(file["partition"]),
-        modification_time=file["written_at_ms"],
-        data_change=True,
-        stats=file["stats"],
+        file["path"], file["size_bytes"], values, file["written_at_ms"], data_change=True, stats=file["stats"]
     )
 
 

@@ -35,7 +35,7 @@ _MOST_TIMES, _MOST_BYTES_OF_UNKNOWN = 4, 16 << 30
 """A range may be so many times as large as its leader said, or have so many bytes where nobody said, before it is given up."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ScannedRange:
     scanned: ScannedSegment
     next_offset: int  # the first one that was not read
@@ -97,14 +97,8 @@ def scan_range(
     next_base = -1 if read.is_last or state.stopped else read.end_offset
     scanned = place_batches(headers, as_of_ms, straddled_until, next_base)
     _pass_over(scanned, state.lost)
-    return ScannedRange(
-        scanned=scanned,
-        next_offset=min(state.next_offset, read.end_offset),
-        rest=rest,
-        size_bytes=stream_bytes,
-        lost=tuple(lost),
-        retry_count=state.retry_count,
-    )
+    next_offset = min(state.next_offset, read.end_offset)
+    return ScannedRange(scanned, next_offset, rest, stream_bytes, tuple(lost), state.retry_count)
 
 
 def _pass_over(scanned: ScannedSegment, lost: Iterable[tuple[int, int]]) -> None:
