@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pipeline.codec.log.checkpoints import parse_leader_epochs, parse_partition_metadata
 from pipeline.codec.log.directory_names import DirectoryName, parse_directory_name
@@ -15,6 +16,7 @@ PARTITION_METADATA = "partition.metadata"
 _SNAPSHOT_NAME = re.compile(r"\d{20}\.snapshot")
 _METADATA_SNAPSHOT_NAME = re.compile(r"\d{20}-\d{10}\.checkpoint")
 _KAFKA_NAME = re.compile(r"\d{20}\.(log|index|timeindex|txnindex|snapshot)|\d{20}-\d{10}\.checkpoint")
+_BESIDE = {"index_path": ".index", "time_index_path": ".timeindex", "txn_index_path": ".txnindex"}
 _MOST_BYTES = 2**31 - 1
 _TOO_LARGE = "more than 2 GiB: Kafka itself writes and opens no such segment"
 
@@ -37,10 +39,7 @@ def read_partition_directory(listing: Listing, walk: DirectoryWalk) -> Partition
     )
     return PartitionDirectory(
         path=str(listing.path),
-        topic=name.topic,
-        partition=name.partition,
-        kind=name.kind,
-        is_topic_truncated=name.is_topic_truncated,
+        **name._asdict(),
         segments=_read_segments(listing, walk, may_be_empty=bool(metadata_snapshots)),
         topic_id=walk.parse(listing.files.get(PARTITION_METADATA), parse_partition_metadata, None),
         snapshot_paths=snapshots,
@@ -104,19 +103,9 @@ def _read_segment(
     if base_offset is not None and base_offset >= 2**63:
         walk.problem(path, "the base offset in the file name is beyond a 64-bit number")
         return None
-
-    def sibling(ending: str) -> str | None:
-        return str(siblings[name]) if (name := f"{path.stem}{ending}") in siblings else None
-
-    return SegmentFile(
-        path=str(path),
-        base_offset=base_offset,
-        size_bytes=size_bytes,
-        index_path=sibling(".index"),
-        time_index_path=sibling(".timeindex"),
-        txn_index_path=sibling(".txnindex"),
-        is_active=is_active,
-    )
+    named = {name: siblings.get(f"{path.stem}{ending}") for name, ending in _BESIDE.items()}
+    indexes: dict[str, Any] = {name: str(file) for name, file in named.items() if file is not None}
+    return SegmentFile(path=str(path), base_offset=base_offset, size_bytes=size_bytes, is_active=is_active, **indexes)
 
 
 def _not_a_log(start: bytes) -> str | None:
