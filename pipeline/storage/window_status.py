@@ -111,10 +111,7 @@ def load_stored_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeW
     return StoredWindows(
         windows=frozenset(TimeWindow(*row[:2]) for row in status),
         row_counts={(source, TimeWindow(*span)): count for *span, source, count, _, _, _ in status},
-        availability={
-            (source, TimeWindow(start_ms, end_ms)): StoredAvailability(*arrived)
-            for start_ms, end_ms, source, _, *arrived in status
-        },
+        availability={(row[2], TimeWindow(*row[:2])): StoredAvailability(*row[4:]) for row in status},
         tries={TimeWindow(*span): 0 if is_trusted else tries or 0 for *span, is_trusted, tries in tried},
     )
 
