@@ -151,10 +151,9 @@ def _commit(
 
 
 def _add(file: Mapping[str, Any]) -> AddAction:
-    values = json.loads(file["partition"])
-    return AddAction(
-        file["path"], file["size_bytes"], values, file["written_at_ms"], data_change=True, stats=file["stats"]
-    )
+    path, size, at_ms = file["path"], file["size_bytes"], file["written_at_ms"]
+    values, stats = json.loads(file["partition"]), file["stats"]
+    return AddAction(path, size, values, modification_time=at_ms, data_change=True, stats=stats)
 
 
 def _take_files(answers: DataFrame) -> list[dict[str, Any]]:

@@ -39,7 +39,10 @@ def read_partition_directory(listing: Listing, walk: DirectoryWalk) -> Partition
     )
     return PartitionDirectory(
         path=str(listing.path),
-        **name._asdict(),
+        topic=name.topic,
+        partition=name.partition,
+        kind=name.kind,
+        is_topic_truncated=name.is_topic_truncated,
         segments=_read_segments(listing, walk, may_be_empty=bool(metadata_snapshots)),
         topic_id=walk.parse(listing.files.get(PARTITION_METADATA), parse_partition_metadata, None),
         snapshot_paths=snapshots,
