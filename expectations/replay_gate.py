@@ -11,7 +11,7 @@ from expectations.reports import SuiteReport, raise_for_data_gate
 from pipeline.model.verdict import HISTORY_FACTOR
 from pipeline.model.window import TimeWindow
 from pipeline.tables.replay import BACK_TESTS, REPLAY_RESULTS
-from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
+from pipeline.tables.silver import PRODUCER_SESSIONS, SERVICE_MODELS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,9 +14,8 @@ from pipeline.engine import describe_work
 from pipeline.errors import ConfigError
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, format_instant, milliseconds_of, spanning
 from pipeline.stages import then
-from pipeline.storage.data_files import replace_in_tables, replace_windows
-from pipeline.storage.delta import insert_missing
-from pipeline.storage.file_writer import Scope, write_tables
+from pipeline.storage.data_files import insert_missing, replace_in_tables, replace_windows
+from pipeline.storage.files import Scope, write_tables
 from pipeline.storage.frames import arrow_schema, fit_frame, fit_rows, rows_of
 from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import load_rows, query_rows, replace_rows

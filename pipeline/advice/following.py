@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 from pipeline.measures.window_loads import fair_parts
 from pipeline.model.number_text import format_name
 from pipeline.model.placement import Brokers, PartitionMove, Partitions, Place, PlacedPartition
-from pipeline.model.trust import Trust
+from pipeline.model.promise import Trust
 
 Ends: TypeAlias = tuple[float, float, float]  # low, median, high
 _MOST_DOUBTED = 0.25

@@ -23,12 +23,11 @@ from pipeline.config.schedule import plan_schedule
 from pipeline.config_file import load_config
 from pipeline.environment import delta_jars, make_spark_cache, variable
 from pipeline.errors import ConfigError, DeliveryError, StorageError
-from pipeline.model.finding import Finding
 from pipeline.model.number_text import escape_hidden
-from pipeline.sources.capabilities import list_given
+from pipeline.sources.kinds import list_given
+from pipeline.sources.questions import Finding
 from pipeline.sources.source import Source, sources_of
-from pipeline.storage.jars import delta_package, find_delta_jars
-from pipeline.storage.java import find_java, write_java_shim
+from pipeline.storage.java import delta_package, find_delta_jars, find_java, write_java_shim
 from pipeline.storage.outbox import undelivered
 from pipeline.storage.tables_on_disk import count_rows
 

@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
 def _choose_window(config: PipelineConfig, now_ms: int) -> TimeWindow | None:
     """The newest window that is over and holds records; None, and a sentence, where the last ones hold none."""
     from pipeline.cli.run import last_window
-    from pipeline.sources.live.newest_traffic import find_newest_traffic
+    from pipeline.sources.live.admin import find_newest_traffic
 
     last = last_window(config, now_ms)
     looked_at = TimeWindow(last.end_ms - _LOOK_BACK * last.duration_ms, last.end_ms)

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 from pipeline.cli.text_table import fields_of, format_timestamp
 from pipeline.codec.log.index_files import IndexLookup, OffsetLookup, TimestampLookup
 from pipeline.model.log import BatchHeader, Codec, Problem
-from pipeline.model.log_tree import LogDirectory, PartitionDirectory
-from pipeline.model.segment_summary import PartitionSummary, RecordSummary, SegmentSummary
+from pipeline.model.log_tree import LogDirectory, PartitionDirectory, PartitionSummary, RecordSummary, SegmentSummary
 from pipeline.sources.files.log_lookup import SegmentLookup
 
 Row: TypeAlias = dict[str, Any]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.cli.text_table import show_table, text_width
-from pipeline.model.trust import Trust
+from pipeline.model.promise import Trust
 from pipeline.model.window import milliseconds_of
 from pipeline.runs import Row, RunContext
 from pipeline.tables import Table

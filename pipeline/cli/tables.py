@@ -59,7 +59,7 @@ def unknown_table(name: str) -> str:
 
 
 def _format_sources(*, as_json: bool) -> str:
-    from pipeline.sources.capabilities import CAPABILITIES, COLUMNS  # pydantic, which no table needs
+    from pipeline.sources.kinds import CAPABILITIES, COLUMNS  # pydantic, which no table needs
 
     if as_json:
         rows = [{"numbers": c.numbers, "note": c.note, **dict(zip(COLUMNS, c.how, strict=True))} for c in CAPABILITIES]

@@ -21,7 +21,7 @@ def main() -> None:
     progress = Progress(every_s=REPORT_EVERY_S, report=_say)
     _say("loading modules")
     with progress.step("loading modules"):
-        from pipeline.storage.class_archive import make_archive  # pyspark, whose first start compiles it
+        from pipeline.storage.catalog import make_archive  # pyspark, whose first start compiles it
     modules, compiled = kernel_modules(), list[str]()
     _say("compiling kernels")
     with progress.step("compiling kernels", lambda: (len(compiled), len(modules)), "modules"):

@@ -11,7 +11,7 @@ from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.rules import RULES
 from pipeline.rules.rule import Appended, RuleInput, RuleMeasure
 from pipeline.runs import JobReport, RunContext
-from pipeline.storage.outages import load_outages
+from pipeline.storage.observations import load_outages
 from pipeline.storage.predicates import format_datafusion_instant
 from pipeline.storage.window_status import trusted_windows
 from pipeline.tables import Table

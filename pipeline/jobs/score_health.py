@@ -17,16 +17,15 @@ from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.stages import map_tasks
-from pipeline.storage.file_writer import WRITTEN
-from pipeline.storage.outages import load_outages
+from pipeline.storage.files import WRITTEN
+from pipeline.storage.observations import load_outages
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS, ZONE_TRAFFIC
 from pipeline.tables.health import GROUP_BALANCE, HOT_KEYS, TOPIC_HEALTH
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS
-from pipeline.tables.sessions import PRODUCER_SESSIONS
-from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES, PRODUCER_SESSIONS, RECORD_BATCHES
 from pipeline.tables.values import tuples_of
 from pipeline.transforms import shares as share_sums
 from pipeline.transforms.arithmetic import HALF, join_squares

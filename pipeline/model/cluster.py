@@ -64,7 +64,6 @@ class PartitionState:
 
     @property
     def preferred_leader_id(self) -> int:
-        """The first replica, or `NO_LEADER` where no replica is known."""
         return self.replicas[0] if self.replicas else NO_LEADER
 
 
@@ -117,11 +116,9 @@ class ClusterState:
 
     @property
     def leaders(self) -> dict[TopicPartition, int]:
-        """Leader by topic-partition, those without one left out."""
         return {key: state.leader_id for key, state in self.partitions.items() if state.leader_id != NO_LEADER}
 
     def topic_config(self, topic: str) -> dict[str, str]:
-        """Returns a topic's configs from the cluster's dynamic state: override before default."""
         return {**self.default_configs, **self.topic_configs.get(topic, {})}
 
 
@@ -192,10 +189,7 @@ class ClusterHistory:
         )
 
     def state_at(self, at_ms: int) -> ClusterState:
-        """The cluster at a moment: changes made at that very millisecond included.
-
-        Before `known_since_ms` the first known state is returned: a partition's first leader is a better guess than none.
-        """
+        """The cluster at a moment, its changes included; before `known_since_ms` the first known state: a first leader is a good guess."""
         at_ms = at_ms if self.known_since_ms is None else max(at_ms, self.known_since_ms)
         partitions = {key: timeline.at(at_ms) for key, timeline in sorted(self.partitions.items())}
         brokers = {key: timeline.at(at_ms) for key, timeline in sorted(self.brokers.items())}
@@ -228,11 +222,7 @@ class ClusterHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMember:
-    """A line of `kafka-consumer-groups --describe`: what a group consumes of a partition, and who does.
-
-    None for what the line lacks: topic and partition of an idle member, offsets where nothing was committed, the member
-    where no consumer owns the partition.
-    """
+    """What a group consumes of a partition, and who does, as `kafka-consumer-groups` prints it; None for what the line lacks."""
 
     group_id: str
     topic: str | None
@@ -253,7 +243,6 @@ class ConsumerGroupMember:
 
     @property
     def can_be(self) -> bool:
-        """No name is too long, and a topic may have the partition."""
         return max(self.name_lengths) <= MAX_NAME_LENGTH and is_partition_number(self.partition or 0)
 
 

@@ -14,11 +14,7 @@ ENDED: frozenset[IncidentState] = frozenset({"resolved", "withdrawn"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentChange:
-    """An incident entered a state; fields are columns of `gold.incidents`.
-
-    `value` and `limit_value` are of the window that brought the state, `peak_value` is the worst measure since `since_ms`, and
-    `window_count` counts the windows from there to this one.
-    """
+    """An incident entered a state, columns of `gold.incidents`; `peak_value` and `window_count` are since `since_ms`."""
 
     incident_id: str
     state: IncidentState
@@ -76,10 +72,7 @@ def incident_of(key: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertMessage:
-    """A message to deliver; fields are columns of `gold.alert_outbox`, instants in UTC milliseconds.
-
-    `channel` is None in rows of older versions (mail), and so is `tells`, the keys of the changes it reports.
-    """
+    """A message to deliver, columns of `gold.alert_outbox`; rows of older versions have no `channel` (mail) and no `tells` (its changes' keys)."""
 
     message_id: str
     cluster: str

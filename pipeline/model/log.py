@@ -77,11 +77,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchHeader:
-    """The header of one record batch (magic 2) or of one legacy entry (magic 0, 1).
-
-    Fields that a legacy entry lacks hold Kafka's own "none": producer id -1, epoch -1, sequence -1, leader epoch -1.
-    `size_bytes` counts the whole batch on disk, the 12 bytes of offset and length included.
-    """
+    """Header of a record batch (magic 2) or legacy entry (0, 1), -1 for fields it lacks; `size_bytes` counts all of the batch on disk."""
 
     position: int
     size_bytes: int

@@ -24,11 +24,7 @@ def escape_hidden(text: str, keep: str = "") -> str:
 
 
 def format_name(text: str, limit: int = 80) -> str:
-    r"""Makes a name from the outside harmless on one line: hidden characters are shown, long ones lose their middle.
-
-    Control characters (CR and LF among them), direction marks, zero-width and unpaired surrogates become escapes; at most
-    `limit` characters are returned.
-    """
+    """Makes a name from outside harmless on one line of at most `limit` characters: hidden ones become escapes, long ones lose their middle."""
     shown = escape_hidden(text[: 4 * limit] + ("" if len(text) <= 4 * limit else text[-limit:]))
     if len(shown) <= limit:
         return shown
@@ -108,7 +104,6 @@ def format_clock(instant_ms: int, time_zone: str = "UTC") -> str:
 
 
 def format_between(start_ms: int, end_ms: int) -> str:
-    """Writes a span in UTC, the day once where it is one."""
     start, end = format_clock(start_ms).removesuffix(" UTC"), format_clock(end_ms)
     day = f"{start.partition(' ')[0]} "
     return f"{start} to {end.removeprefix(day)}"

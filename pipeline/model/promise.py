@@ -1,8 +1,9 @@
-"""A recommendation, a row of `gold.recommendations`, and a promise, one of `gold.promises`: its progress and outcome."""
+"""A recommendation and the promise made of it, rows of `gold.recommendations` and `gold.promises`; whether a prediction is trusted."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Literal, NamedTuple
 
 WHOLE = 0.95  # part of an advice, or of a topic's records, from which on the rest is left out of account
@@ -122,3 +123,28 @@ class Recommendation:
     config_diff: str | None = None  # what changes in the producers' configuration; None where no setting does
     is_replayed: bool = False  # a plan's prediction is a replay of the window with the plan's leaders
     broker_ratios: Mapping[int, float] = field(default_factory=dict)  # share ratio of every broker after the action
+
+
+class Trust(StrEnum):
+    """How a stored text about trust begins."""
+
+    TRUSTED = "trusted"
+    DOUBTED = "not trustworthy"
+
+    @classmethod
+    def of(cls, stored: str) -> "Trust":
+        """What a stored text says.
+
+        >>> Trust.of("not trustworthy: no arrivals are stored")
+        <Trust.DOUBTED: 'not trustworthy'>
+        """
+        return cls.DOUBTED if stored.startswith(cls.DOUBTED) else cls.TRUSTED
+
+
+def format_trust(reasons: str) -> str:
+    """The text to store: `trusted` without reasons against.
+
+    >>> format_trust(""), format_trust("no arrivals are stored")
+    ('trusted', 'not trustworthy: no arrivals are stored')
+    """
+    return f"{Trust.DOUBTED}: {reasons}" if reasons else str(Trust.TRUSTED)

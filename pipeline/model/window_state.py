@@ -21,12 +21,7 @@ PartitionKey = tuple[str, str, int]
 def state_of_window(
     history: ClusterHistory, end_ms: int, epochs: Mapping[PartitionKey, int], *, is_newest: bool
 ) -> tuple[ClusterState, bool]:
-    """The cluster at a window's end, and whether all of it is known or only what leader epochs prove.
-
-    Of a window that ends before `known_since_ms` only leaders are known, see `_prove_leaders`. To the newest window the
-    state observed after it belongs all the same; its leaders are those at the window's end where they are known.
-    `epochs`: largest leader epoch among the window's batches.
-    """
+    """The cluster at a window's end, and whether all of it is known or only the leaders that `epochs` (largest of its batches) prove."""
     state = history.state_at(end_ms)
     if history.known_since_ms is None or end_ms >= history.known_since_ms:
         return state, True
@@ -44,12 +39,7 @@ def state_of_window(
 def _prove_leaders(
     history: ClusterHistory, state: ClusterState, at_ms: int, epochs: Mapping[PartitionKey, int]
 ) -> dict[TopicPartition, PartitionState]:
-    """Partitions that were there at a moment, with the leader of the newest epoch known to have begun by then.
-
-    An epoch had begun when it was observed, when a batch bears it, or when it is the first of all. A topic that was
-    neither observed by then nor written to may not have been there: it is left out, and so are partitions that were
-    not there when others of the topic were observed.
-    """
+    """Partitions at a moment by the newest epoch that had begun: observed, borne by a batch, or the first; others may not have been there."""
     known: dict[TopicPartition, dict[int, LeaderTerm]] = {}
     seen: dict[TopicPartition, list[int]] = {}
     observed_topics, written_topics = set(), set()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement, join_statements
-from pipeline.model.trust import Trust, format_trust
+from pipeline.model.promise import Trust, format_trust
 from pipeline.replay.concerns import Concerns
 from pipeline.replay.loads import Estimate
 from pipeline.replay.recorded import ProducerSession, RecordedTopic

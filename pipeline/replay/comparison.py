@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement, join_statements
 from pipeline.config.replay import IN_USE
-from pipeline.model.trust import Trust, format_trust
+from pipeline.model.promise import Trust, format_trust
 from pipeline.replay.back_tests import LATENCY, SHARES, TRUSTS, doubt_width
 from pipeline.replay.concerns import FEW_RATIO
 from pipeline.replay.keyed.sums import KeyTotals

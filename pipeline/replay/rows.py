@@ -23,7 +23,7 @@ from pipeline.replay.simulated.topics import SimulatedTopic
 from pipeline.replay.topics import CandidateOutcome, ReplayedTopic, TopicInput
 from pipeline.tables import Table
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
-from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
+from pipeline.tables.silver import PRODUCER_SESSIONS, SERVICE_MODELS
 
 Row = dict[str, Any]
 

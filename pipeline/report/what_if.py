@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from pipeline.model.number_text import format_bytes, format_ms, format_percent, format_ratio
-from pipeline.model.trust import Trust
+from pipeline.model.promise import Trust
 from pipeline.report import queries
 from pipeline.report.answers import AnswerRow
 from pipeline.report.brokers import format_share

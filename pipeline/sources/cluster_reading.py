@@ -1,12 +1,10 @@
 """Reads a cluster's sources without batches (disks, leaders, replicas, groups), and what each brought."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
+from pipeline.config.pipeline_config import Cluster
 from pipeline.config.storage import NO_STORAGE, Storage
 from pipeline.model.cluster import ClusterHistory, EarlierState, StateSubject
 from pipeline.model.window import TimeWindow
@@ -15,9 +13,6 @@ from pipeline.sources.metrics.metric_pages import MetricPage
 from pipeline.sources.metrics.metric_source import InstanceSamples, name_metric_sources, samples_of_pages
 from pipeline.sources.questions import NAMED, ClusterQuestion, SourceAvailability
 from pipeline.sources.source import ClusterReading, Described, RecordSource, Source, StateSource, TextSource, sources_of
-
-if TYPE_CHECKING:
-    from pipeline.config.pipeline_config import Cluster
 
 
 def read_cluster(
@@ -30,11 +25,7 @@ def read_cluster(
     newest: TimeWindow | None = None,
     storage: Storage = NO_STORAGE,
 ) -> ClusterReading:
-    """Reads every configured source of a cluster; what is wrong with one never hides another.
-
-    A live cluster is asked about `windows`; `earlier` is what other runs saw of it, oldest first, and `newest` the window
-    that its present state belongs to.
-    """
+    """Reads every source of a cluster (`earlier`: what other runs saw, `newest`: its state's window); what is wrong with one hides no other."""
     described = Described()
     for text in sources_of(cluster, TextSource):
         text.describe(described)
@@ -68,10 +59,7 @@ def iter_availability(
     listed: Mapping[str, tuple[MetricPage, ...]],
     samples: Sequence[InstanceSamples] = (),
 ) -> Iterator[tuple[TimeWindow, str, SourceAvailability]]:
-    """Window, source and what it brought. Metrics sources count apart, others by kind.
-
-    `newest_batch_ms` is the newest event time of any batch read, `listed` the scrapes kept as files, by source name.
-    """
+    """Window, source and what it brought, metrics sources apart; `listed`: scrapes kept as files, by source name."""
     for kind, source in {source.kind: source for source in sources_of(cluster, StateSource)}.items():
         for window in windows:
             availability = source.availability(reading, window, newest_batch_ms)
@@ -88,11 +76,7 @@ def iter_availability(
 
 
 def _without_unread(availability: SourceAvailability, history: ClusterHistory, end_ms: int) -> SourceAvailability:
-    """What a source of records brought, less what rests on records of the metadata log that cannot be read.
-
-    Who leads rests on records about partitions: without one of them the shares of a window are incomplete. Racks and
-    fencing, or configs, are said to be unknown, and take away no share.
-    """
+    """What a source brought, less what rests on metadata records that cannot be read: who leads; racks, fencing and configs are unknown."""
     lacks = history.list_doubts(StateSubject.PARTITIONS, end_ms)
     named = [f"who leads may be wrong, {reason}" for reason in lacks]
     for subject, unknown in ((StateSubject.BROKERS, "racks and fencing"), (StateSubject.CONFIGS, "configs")):

@@ -1,29 +1,21 @@
-"""`kafka_log`: a data source of Spark that reads Kafka's log directories as they lie on a broker's disk.
+"""`kafka_log`: a data source of Spark that reads Kafka's log directories, or a tree of several, as they lie on a broker's disk.
 
     spark.dataSource.register(KafkaLog)
     spark.read.format("kafka_log").option("kind", "batches").load("/kafka-logs")
-
-A path is a log directory, or a tree that holds several brokers'. Of a partition's replicas the leader's is read, else the
-longest, and each byte once. `kind` says what a row is:
-
-* `batches`: a record batch, of `RECORD_BATCHES` less the columns of a run; `window_start` by the option `window_ms`
-* `segments`: a segment file: its offsets, timestamps, batches, records and codecs
-* `problems`: what could not be read, with file, position and reason; the rest is read all the same
-
-Nothing is written, and no record is decoded: batch headers say all of it. A file may grow while it is read.
+|| Of a partition's replicas the leader's is read, else the longest. Rows are `batches` (`window_start` by the option `window_ms`),
+`segments`, or `problems` that could not be read. No record is decoded; a file may grow while it is read.
 """
-
-from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.number_text import escape_hidden
@@ -32,13 +24,9 @@ from pipeline.sources.files.cluster_state import read_cluster_history, read_repl
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.records.batch_rows import BATCH_SCHEMA, LeaderEpochs
-from pipeline.sources.records.pieces import Kind
+from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind
 from pipeline.sources.records.record_scan import SegmentTask, plan_segment_tasks
 from pipeline.sources.records.scan_settings import ScanSettings
-from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 _OF_LOG = ("path", "topic", "topic_id", "partition")
 _SEGMENT = (
@@ -58,15 +46,10 @@ _KINDS: dict[str, tuple[Kind, str, pa.Schema]] = {
 
 
 class KafkaLog(DataSource):
-    """Log directories as a DataFrame.
-
-    Options: `path`, as `load` takes it; `kind`, `batches` by default; `window_ms`, length of the windows that batches are put in,
-    an hour by default.
-    """
+    """Log directories as a DataFrame; options `path`, `kind` (`batches`), and `window_ms` of the batches' windows (an hour)."""
 
     @classmethod
     def name(cls) -> str:
-        """As `format` takes it."""
         return "kafka_log"
 
     def schema(self) -> StructType:
@@ -93,8 +76,6 @@ class KafkaLog(DataSource):
 
 
 class _Part(InputPartition):
-    """Segments that one task reads, or rows about what was refused before."""
-
     def __init__(self, task: SegmentTask | None, refused: Sequence[dict[str, Any]] = ()) -> None:
         super().__init__(0)
         self.task, self.refused = task, refused
@@ -105,7 +86,6 @@ class _Reader(DataSourceReader):
         self._path, self._kind, self._window_ms = path, kind, window_ms
 
     def partitions(self) -> list[InputPartition]:
-        """Looks at the directories, and deals their segments out; `NothingUsableError` if no log is under the path."""
         tree = discover_logs([self._path])
         if not tree.directories:
             reasons = "; ".join(f"{problem.path}: {problem.reason}" for problem in tree.problems)

@@ -1,4 +1,4 @@
-"""Questions of a run to a source, and what the source brought."""
+"""Questions of a run to a source, what the source brought, and what `doctor` found."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,7 @@ _NAMED_LENGTH = 40  # characters that are shown of a group's name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQuestion:
-    """Question about a cluster: topics (all where empty), windows, the run's now, states seen by other runs.
-
-    `newest` is the window whose state is what is observed now; None where all windows are of before. `storage` says how
-    an object store is reached.
-    """
+    """What a run asks of a cluster: topics (all where empty), windows, now; `newest`: the window that the present state belongs to, if any."""
 
     name: str
     topics: tuple[str, ...]
@@ -47,6 +43,15 @@ def name_some(what: str, names: Sequence[str]) -> str:
 
 
 def name_groups(group_ids: Iterable[str]) -> str:
-    """Names consumer groups of which rows are left out; empty where there are none."""
     shown = sorted({group_id[:_NAMED_LENGTH] for group_id in group_ids})
     return name_some("names too long, partitions that no topic has, or more rows than a run holds: of", shown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing looked at, what was found, and what to do; no advice where it serves."""
+
+    name: str
+    is_ok: bool = True
+    found: str
+    advice: str = ""

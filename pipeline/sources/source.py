@@ -1,6 +1,6 @@
-"""Protocol of a source.
+"""Protocol of a source, and the numbers that sources may give: the rows of `partition-health tables --sources`.
 
-A new one is one new file in `pipeline/sources/kinds/`, and its test:
+A new one is a class in `pipeline/sources/kinds/`, in a file of its own or with its like, and its test:
 
 1. A class with the keys it has in the configuration: first ``kind: Literal["…"]``, then others; paths are `ConfigPath`.
 2. Its role is its base class: a `RecordSource` gives records and the cluster's state (`read_cluster`), a `TextSource` adds
@@ -10,7 +10,7 @@ A new one is one new file in `pipeline/sources/kinds/`, and its test:
 5. `column` and `provides`: which numbers it gives, and how well.
 6. `rank`: its place among the kinds.
 
-Nothing else names it: the configuration, `doctor`, `tables --sources` and the ingest find it by its file. What only its
+Nothing else names it: the configuration, `doctor`, `tables --sources` and the ingest find it in that folder. What only its
 methods need is imported in them: commands that read no source stay quick.
 """
 
@@ -21,20 +21,19 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeVar
 
 from pipeline.config.source import SourceSettings
 from pipeline.errors import InputError
 from pipeline.model.cluster import ClusterHistory, ConsumerGroupMember, DirectorySpace, PartitionState, ReplicaState
-from pipeline.model.finding import Finding
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import LogTree
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.regular_files import MOST_TEXT_BYTES, read_small
-from pipeline.sources.numbers import How, Number
-from pipeline.sources.questions import ClusterQuestion, SourceAvailability
+from pipeline.sources.questions import ClusterQuestion, Finding, SourceAvailability
 
 if TYPE_CHECKING:
     from pipeline.codec.tools.tool_text import DescribedReplica
@@ -43,13 +42,58 @@ if TYPE_CHECKING:
     from pipeline.sources.files.cluster_rows import Moving
     from pipeline.sources.live.reading import LiveReading
 
+
+How = Literal["exact", "estimated", "upper bound", "assumed", "at the run", "-"]
+
+
+class Number(Enum):
+    """A number, or several that have the same source: columns in words, and behind a bar what to know about them."""
+
+    columns: str
+    note: str
+
+    def __new__(cls, text: str) -> Self:
+        number = object.__new__(cls)
+        number.columns, _, number.note = text.partition(" | ")
+        number._value_ = number.columns
+        return number
+
+    SHARES = "gold.broker_share: size_bytes, share, share_ratio, the three causes, gold.zone_traffic | by offsets: mean bytes per offset; sampled: divided by the rate"
+    RECORD_COUNTS = "gold.broker_share: record_count | markers take offsets"
+    BATCH_COUNTS = "gold.broker_share: batch_count, chance_ratio, effective_unit_count | by offsets: batches are taken as full, the fewest there can be"
+    LEADER_COUNTS = (
+        "gold.broker_share: leader_count | dump_log: the only broker dumped leads, where no other text names a leader"
+    )
+    PARTITION_SIZES = "gold.partition_health: size_bytes, topic shares"
+    KEYS = "heavy_keys, hash_luck and remainder of shares, gold.hash_verdicts, gold.hot_keys, silver.key_traffic | need every record: not with sampling"
+    KEYED_REPLAY = "gold.replay_results, gold.replay_brokers, gold.scenario_comparison: records with keys | need every record: not with sampling"
+    SIMULATED_REPLAY = "gold.back_tests, and of the replay: records without keys, batches, latency | simulated: ranges over seeds; metrics make the brokers' delays known"
+    LATENCY = "gold.latency | as the clients measured it; brokers do not know"
+    TOPIC_SIZES = "gold.topic_health: sizes, peaks, what chance gives"
+    TOPIC_REPLICAS = "gold.topic_health: replicas that lag, move or lack a leader"
+    RULES = "gold.rule_measures, gold.verdicts, gold.incidents, gold.alert_outbox | each rule where the numbers it is about are known, and as they are"
+    FORECAST = "gold.forecast | as the shares, topic sizes and volumes it is made from"
+    RECOMMENDATIONS = "gold.recommendations: moves and their effects, gold.promises: what became of them | of changes of clients: by the replay"
+    BATCH_HEADERS = (
+        "silver.record_batches: producer ids, codecs, checksums | consumers throw them away; these sources keep them"
+    )
+    REPLICAS = "bronze.cluster_state: leader, replicas, in-sync replicas | log_directories: from the metadata log, as of each window's end"
+    REPLICA_SIZES = "bronze.cluster_state: size_bytes, lag_count | when read; also from texts of kafka-log-dirs and kafka-get-offsets (`log_dirs_describe`, `get_offsets`)"
+    VOLUMES = "bronze.brokers: log_dir_total_bytes, log_dir_usable_bytes, and hours to full disks by them | brokers from 3.3 on; without them `disk_bytes` in the configuration says what disks hold"
+    REASSIGNMENTS = "bronze.cluster_state: reassignment | also from texts of kafka-reassign-partitions --verify (`reassign_verify`): that one runs"
+    GROUPS = "bronze.consumer_groups: offsets, lag, members, gold.group_balance: what assignors give | also from texts of kafka-consumer-groups (`consumer_groups`)"
+    AVAILABILITY = "gold.verdicts: source_arrival | what did not arrive"
+
+
+def rated(how: How, *numbers: Number) -> dict[Number, How]:
+    return dict.fromkeys(numbers, how)
+
+
 _T = TypeVar("_T")
 _Role = TypeVar("_Role", bound="Source")
 
 
 class Source(SourceSettings):
-    """A source of any kind."""
-
     # its place among the kinds; of two sources of metrics about the same client the first in rank counts
     rank: ClassVar[int]
     column: ClassVar[str] = ""  # its heading in the table of what sources give; empty for one that only adds to others
@@ -66,7 +110,6 @@ class Source(SourceSettings):
 
     @property
     def locations(self) -> tuple[Path, ...]:
-        """Files, folders and patterns it reads: its `paths` or `path`."""
         return getattr(self, "paths", None) or tuple(filter(None, [getattr(self, "path", None)]))
 
     def probe(self) -> Iterator[Finding]:
@@ -76,8 +119,6 @@ class Source(SourceSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterReading:
-    """Readings of a cluster's sources."""
-
     record_source: str  # kind of source that the records come from
     history: ClusterHistory
     tree: LogTree = field(default_factory=LogTree)  # log directories, or what texts show of them
@@ -143,14 +184,11 @@ class RecordSource(StateSource):
         """Reads all but the records from all sources of the kind; what is wrong becomes a problem in the reading."""
 
     def complete(self, reading: ClusterReading, question: ClusterQuestion) -> ClusterReading:
-        """Adds what a source of the kind that it `completes` cannot provide."""
         return reading
 
 
 @dataclass(slots=True, kw_only=True)
 class Described:
-    """State described by texts; every `TextSource` adds its part."""
-
     history: ClusterHistory | None = None
     # by partition, broker, and whether it is a copy on its way between disks
     replicas: dict[tuple[TopicPartition, int | None, bool], DescribedReplica] = field(default_factory=dict)
@@ -163,10 +201,7 @@ class Described:
     def list_replicas(
         self, partitions: Mapping[TopicPartition, PartitionState], *, besides: Sequence[ReplicaState]
     ) -> tuple[ReplicaState, ...]:
-        """Replicas described and not found on disks (`besides`), by topic-partition and broker.
-
-        A follower's log ends below the high watermark by its lag; `partitions` say who leads.
-        """
+        """Replicas described and not found on disks (`besides`); a follower's log ends below the high watermark by its lag."""
         known = {(state.topic_partition, state.broker_id, state.is_future) for state in besides}
         others = [replica for key, replica in sorted(self.replicas.items()) if key not in known]
         return tuple(self._as_state(replica, partitions.get(replica.topic_partition)) for replica in others)
@@ -188,14 +223,11 @@ class Described:
 
 
 class TextSource(StateSource):
-    """Output of one of Kafka's tools about the cluster."""
-
     @abstractmethod
     def describe(self, described: Described) -> None:
         """Adds what the text says, and what is wrong with it."""
 
     def parse(self, path: Path, parse: Callable[[str], _T], described: Described) -> _T | None:
-        """Parses a text; None, with a problem noted, where it cannot be read."""
         try:
             text = read_small(path, MOST_TEXT_BYTES).decode()
             return parse(text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -205,7 +237,6 @@ class TextSource(StateSource):
 
 
 def sources_of(cluster: Cluster, role: type[_Role]) -> tuple[_Role, ...]:
-    """A cluster's sources in a role, such as `MetricSource`."""
     return tuple(source for source in cluster.sources if isinstance(source, role))
 
 

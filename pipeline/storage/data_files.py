@@ -1,48 +1,42 @@
-"""Delta commits of files that tasks wrote: rows go from tasks to files, and the driver makes one conditional commit.
+"""Delta commits of files that tasks wrote: the driver makes one conditional commit, refused if anybody else committed meanwhile.
 
 A file holds rows of one partition; one that also holds rows of other windows is written anew without those replaced.
-delta-rs commits a version (`add` and `remove` actions of the Delta protocol) by a rename or a conditional PUT that
-fails where the version is there; without retries a commit is refused as soon as anybody else has committed.
+Delta 4.3's own log store for S3 would overwrite a version that another writer put there since it looked.
 """
-
-from __future__ import annotations
 
 import calendar
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
-from operator import xor
-from typing import TYPE_CHECKING, Any
+from operator import or_, xor
+from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from pipeline.config.storage import Folder
-from pipeline.errors import StorageError, TableMismatchError
-from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
+from pipeline.errors import StorageConflictError
+from pipeline.model.window import DAY_MS, END_OF_TIME_MS, TimeWindow, milliseconds_of
 from pipeline.stages import map_tasks
-from pipeline.storage import file_writer
-from pipeline.storage.durability import open_table
-from pipeline.storage.file_writer import FILE, WRITTEN, Scope, format_partition
+from pipeline.storage.durability import find_version, open_table
+from pipeline.storage.files import ERRORS, FILE, WRITTEN, Scope, format_partition, keep_others, read_file, write_batches
 from pipeline.storage.frames import arrow_schema, note_contents
 from pipeline.storage.rows import commit
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import Table
 from pipeline.tables.arrow_types import format_sql_schema
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 Files = Sequence[Mapping[str, Any]]  # rows of `WRITTEN`, or files as delta-rs lists them
-_REFUSED = {file_writer.MISMATCH: TableMismatchError, file_writer.NOT_WRITTEN: StorageError}
 ADDED_ROWS = "num_added_rows"  # in a commit's information, as delta-rs's own writer names it among its metrics
 
 
 def write_files(frame: DataFrame, warehouse: Folder, table: Table, scope: Scope | None = None) -> list[dict[str, Any]]:
     """Has tasks write rows of a scope as data files of a table that no commit names yet; gives rows of `WRITTEN`."""
-    work = partial(file_writer.write_batches, warehouse, table, scope)
+    work = partial(write_batches, warehouse, table, scope)
     return _take_files(frame.mapInArrow(work, format_sql_schema(WRITTEN)))
 
 
@@ -55,11 +49,7 @@ def replace_windows(
     cluster: str,
     windows: Sequence[TimeWindow],
 ) -> int:
-    """Replaces a cluster's rows of some windows in one commit, which is on disk when this returns; returns the table's version.
-
-    `frame`: rows in the declared columns, see `frames.fit_frame`. `TableMismatchError` for a row that lies outside, or
-    is NULL where it must not be; `StorageConflictError` where other writers came first every time it was tried.
-    """
+    """Replaces a cluster's rows (see `frames.fit_frame`) of some windows in one commit; the table's version; errors as of `rows.replace_rows`."""
     scope = Scope.of(cluster, windows)
     return _replace(spark, write_files(frame, warehouse, table, scope), warehouse, table, scope)
 
@@ -67,10 +57,7 @@ def replace_windows(
 def replace_in_tables(
     spark: SparkSession, answers: DataFrame, warehouse: Folder, tables: Sequence[Table], scope: Scope
 ) -> dict[str, int]:
-    """Replaces the rows of a scope in several tables by the files that tasks wrote, each table in one commit.
-
-    `answers`: rows of `WRITTEN`, perhaps none of a table. Gives versions by table; errors as of `replace_windows`.
-    """
+    """Replaces a scope's rows in several tables by files that tasks wrote (rows of `WRITTEN`), one commit each; versions by table."""
     by_table: dict[str, list[dict[str, Any]]] = {table.name: [] for table in tables}
     for file in _take_files(answers):
         by_table[file["table"]].append(file)
@@ -89,7 +76,7 @@ def _replace(spark: SparkSession, written: Files, warehouse: Folder, table: Tabl
     def write(on_disk: DeltaTable) -> None:
         touched = list_touched(on_disk, table, scope)
         mixed = [(file["path"], format_partition(file.get("partition"))) for file in touched if not is_inside(file)]
-        work = partial(file_writer.keep_others, warehouse, table, scope)  # writes files anew without what is replaced
+        work = partial(keep_others, warehouse, table, scope)  # writes files anew without what is replaced
         kept = _take_files(map_tasks(spark, mixed, work, WRITTEN)) if mixed else []
         actions = [*(_remove(file, written) for file in touched), *map(_add, (*written, *kept))]
         _commit(on_disk, table, actions, written, (scope.cluster, scope.spans))
@@ -100,7 +87,6 @@ def _replace(spark: SparkSession, written: Files, warehouse: Folder, table: Tabl
 def load_stored(
     spark: SparkSession, warehouse: Folder, table: Table, scope: Scope, columns: Sequence[str] = ()
 ) -> DataFrame:
-    """Rows of the files that may hold rows of a scope, others' among them; columns as of `read_files`."""
     stored = list_touched(open_table(table_path(warehouse, table)), table, scope)
     return read_files(spark, stored, warehouse, table, columns)
 
@@ -108,15 +94,13 @@ def load_stored(
 def read_files(
     spark: SparkSession, files: Files, warehouse: Folder, table: Table, columns: Sequence[str] = ()
 ) -> DataFrame:
-    """Rows of some files, as `list_touched` lists them; some columns, all and `FILE` by default."""
     schema = pa.schema([*arrow_schema(table), pa.field(FILE, pa.string())])
     wanted = pa.schema([schema.field(name) for name in columns or schema.names])
     named = [(file["path"], file.get("partition") or {}) for file in files]
-    return map_tasks(spark, named, partial(file_writer.read_file, warehouse, table, wanted.names), wanted)
+    return map_tasks(spark, named, partial(read_file, warehouse, table, wanted.names), wanted)
 
 
 def append_files(frame: DataFrame, warehouse: Folder, table: Table, version: int, of: tuple[str, str]) -> bool:
-    """Adds rows of a cluster and run if the table is still at a version; returns False, with nothing written, where somebody was quicker."""
     written = write_files(frame, warehouse, table)
     return commit_once(warehouse, table, written, (), lambda on_disk: on_disk.version() == version, of=of)
 
@@ -130,7 +114,6 @@ def commit_once(
     *,
     of: tuple[str, str] | None = None,
 ) -> bool:
-    """Commits files if the table is as it was read, else gives False; `of`: whose rows are added, cluster and run."""
     is_committed = not written
 
     def write(on_disk: DeltaTable) -> None:
@@ -146,13 +129,9 @@ def commit_once(
 
 
 def _remove(file: Mapping[str, Any], written: Files) -> RemoveAction:
-    return RemoveAction(
-        path=file["path"],
-        data_change=True,
-        deletion_timestamp=max((one["written_at_ms"] for one in written), default=file["modification_time"]),
-        size=file["size_bytes"],
-        partition_values=format_partition(file.get("partition")),
-    )
+    at_ms = max((one["written_at_ms"] for one in written), default=file["modification_time"])
+    values, path, size = format_partition(file.get("partition")), file["path"], file["size_bytes"]
+    return RemoveAction(path, data_change=True, deletion_timestamp=at_ms, size=size, partition_values=values)
 
 
 def _commit(
@@ -166,37 +145,26 @@ def _commit(
         return
     added, digest = sum(file["row_count"] for file in written), reduce(xor, (file["digest"] for file in written), 0)
     noted = {} if of is None else note_contents(*of, added, digest)
-    on_disk.create_write_transaction(
-        actions,
-        "append",
-        on_disk.schema(),
-        list(table.partitioned_by),
-        commit_properties=CommitProperties(custom_metadata={ADDED_ROWS: str(added), **noted}, max_commit_retries=0),
-    )
+    properties = CommitProperties(custom_metadata={ADDED_ROWS: str(added), **noted}, max_commit_retries=0)
+    columns, schema = list(table.partitioned_by), on_disk.schema()
+    on_disk.create_write_transaction(actions, "append", schema, columns, commit_properties=properties)
 
 
 def _add(file: Mapping[str, Any]) -> AddAction:
-    return AddAction(
-        path=file["path"],
-        size=file["size_bytes"],
-        partition_values=json.loads(file["partition"]),
-        modification_time=file["written_at_ms"],
-        data_change=True,
-        stats=file["stats"],
-    )
+    path, size, at_ms = file["path"], file["size_bytes"], file["written_at_ms"]
+    values, stats = json.loads(file["partition"]), file["stats"]
+    return AddAction(path, size, values, modification_time=at_ms, data_change=True, stats=stats)
 
 
 def _take_files(answers: DataFrame) -> list[dict[str, Any]]:
-    """What tasks say of the files they wrote; the first refusal is raised."""
     written: list[dict[str, Any]] = answers.toArrow().to_pylist()
     for file in written:
-        if file["row_count"] in _REFUSED:
-            raise _REFUSED[file["row_count"]](file["stats"])
+        if file["row_count"] in ERRORS:
+            raise ERRORS[file["row_count"]](file["stats"])
     return written
 
 
 def list_touched(on_disk: DeltaTable, table: Table, scope: Scope) -> list[dict[str, Any]]:
-    """Files that may hold rows of a scope, as delta-rs lists them."""
     touched = []
     for file in pa.table(on_disk.get_add_actions()).to_pylist():
         partition = file.get("partition") or {}
@@ -213,18 +181,13 @@ def list_touched(on_disk: DeltaTable, table: Table, scope: Scope) -> list[dict[s
 
 
 def _span(file: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """The first and the last window of a file, milliseconds; None where its writer did not say."""
     bounds = [(file.get(name) or {}).get("window_start") for name in ("min", "max")]
     low, high = (None if value is None else milliseconds_of(value) for value in bounds)
     return low, high
 
 
 def write_at_once(writes: Sequence[Callable[[], Mapping[str, int]]]) -> dict[str, int]:
-    """Runs functions that write tables, each in a thread of its own.
-
-    Each of them waits in turn for Spark, for delta-rs and for this process; together they fill the cores. Spark serves
-    their jobs in the order they come. All of them end before this does, also where one fails. Each gives the versions
-    of the tables it wrote, no two the same one; these are put together in the order of the functions.
+    """Runs functions that write tables, a thread each, since each waits for Spark and delta-rs; gives the versions of all of them.
 
     >>> write_at_once([lambda: {"a": 1}, lambda: {"b": 2}])
     {'a': 1, 'b': 2}
@@ -234,3 +197,63 @@ def write_at_once(writes: Sequence[Callable[[], Mapping[str, int]]]) -> dict[str
     with ThreadPoolExecutor(len(writes)) as pool:
         written = [pool.submit(write) for write in writes]
     return {table: version for tables in written for table, version in tables.result().items()}
+
+
+_ATTEMPTS = 20
+
+
+def insert_missing(
+    spark: SparkSession,
+    frame: DataFrame,
+    warehouse: Folder,
+    table: Table,
+    *,
+    cluster: str,
+    windows: Sequence[TimeWindow],
+    run_id: str,
+) -> int:
+    """Adds a cluster's rows, one a key and of the dates of `windows`, whose key is not stored; the table's version afterwards."""
+    path = table_path(warehouse, table)
+    for _ in range(_ATTEMPTS):
+        version = find_version(path)
+        stored = load_stored(spark, warehouse, table, Scope.of(cluster, windows), table.key)
+        new = frame.join(stored, on=list(table.key), how="left_anti").select(*table.column_names)
+        if append_files(new, warehouse, table, version, (cluster, run_id)):
+            return find_version(path)
+    raise StorageConflictError(f"{table.name}: other writers committed first {_ATTEMPTS} times")
+
+
+def merge_frame(
+    spark: SparkSession, frame: DataFrame, warehouse: Folder, table: Table, cluster: str, *, replacing: str
+) -> int:
+    """Adds a cluster's rows whose key is not stored; those with `replacing` true replace others that differ; the table's version."""
+    path, scope = table_path(warehouse, table), Scope.of(cluster, [TimeWindow(0, END_OF_TIME_MS)])
+    for _ in range(_ATTEMPTS):
+        stored = list_touched(open_table(path), table, scope)
+        removed: list[dict[str, Any]] = []
+        if stored:
+            both, is_new = _join_stored(frame, read_files(spark, stored, warehouse, table), table, replacing)
+            found = {*both.where(is_new).select(f"old_{FILE}").distinct().toArrow()[0].to_pylist()}
+            removed = [file for file in stored if file["path"] in found]
+            is_kept = F.col(f"old_{FILE}").isin([file["path"] for file in removed]) if removed else F.lit(0) == 1
+            chosen = (F.when(is_new, F.col(n)).otherwise(F.col(f"old_{n}")).alias(n) for n in table.column_names)
+            changed = both.where(is_new | is_kept).select(*chosen) if found else None
+        else:
+            changed = frame
+        written = [] if changed is None else write_files(changed, warehouse, table)
+        if commit_once(warehouse, table, written, removed, partial(_is_as_read, table, scope, stored)):
+            return open_table(path).version()
+    raise StorageConflictError(f"{table.name}: other writers committed first {_ATTEMPTS} times")
+
+
+def _is_as_read(table: Table, scope: Scope, files: Sequence[Mapping[str, Any]], on_disk: DeltaTable) -> bool:
+    return list_touched(on_disk, table, scope) == files
+
+
+def _join_stored(frame: DataFrame, stored: DataFrame, table: Table, replacing: str) -> tuple[DataFrame, Column]:
+    old = stored.toDF(*(f"old_{name}" for name in stored.columns))
+    both = frame.join(old, [F.col(name) == F.col(f"old_{name}") for name in table.key], "full")
+    compared = [name for name in table.column_names if name not in (*table.key, "run_id")]
+    differs = reduce(or_, (~F.col(name).eqNullSafe(F.col(f"old_{name}")) for name in compared))
+    is_stored, is_given = (F.col(prefix + table.key[0]).isNotNull() for prefix in ("old_", ""))
+    return both, is_given & (~is_stored | (F.col(replacing) & differs))

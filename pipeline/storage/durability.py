@@ -1,8 +1,6 @@
 """Commits that survive a power cut, and storage errors in one line.
 
-Neither delta-rs nor Spark's local file system syncs what it writes: after a power cut the newest files of a Delta log
-may be empty or cut, and a reader that skips them answers from an older version without a word. The newest commit may
-also be there without the data that it names. An object store answers once it has what was written.
+Neither delta-rs nor Spark's local file system syncs: the newest files of a log may be empty, and readers skip them without a word.
 """
 
 import errno
@@ -93,20 +91,20 @@ def _options(path: Folder) -> dict[str, str] | None:
 
 
 def open_table(path: Folder) -> DeltaTable:
-    """Opens the newest version of a table; reads its log only where it changed since this process read it.
-
-    Others may hold the same object: `commit` in `rows` writes through one that it took by `take_table`. `StorageError`
-    if there is no table, or its log is damaged: its last commit may be lost.
-    """
+    """The newest version of a table, an object others may hold, too; `StorageError` if there is none, or its log is damaged."""
     table = take_table(path)
     keep_table(path, table)
     return table
 
 
 def take_table(path: Folder) -> DeltaTable:
-    """Opens a table for a writer: no later `open_table` returns the same object."""
     if isinstance(path, RemoteFolder):
-        return _take_remote(path)
+        _, table = _kept.pop(path, (None, None))
+        with StorageErrors(path, ON_REMOTE):
+            if table is None:
+                return DeltaTable(str(path), storage_options=_options(path))
+            table.update_incremental()
+        return table
     state = _find_state(path)
     if state is None and not has_table(path):
         raise StorageError(f"{path}: no table, as in an older warehouse: run the newest window, which makes it")
@@ -120,17 +118,12 @@ def take_table(path: Folder) -> DeltaTable:
         return _read_table(path) if table is None or state is None or state != kept_state else table
 
 
-def _take_remote(path: RemoteFolder) -> DeltaTable:
-    _, table = _kept.pop(path, (None, None))
-    with StorageErrors(path, ON_REMOTE):
-        if table is None:
-            return DeltaTable(str(path), storage_options=_options(path))
-        table.update_incremental()
-    return table
-
-
 def _read_table(path: Path) -> DeltaTable:
-    _refuse_odd(path / _LOG)
+    for entry in [*os.scandir(path / _LOG)]:  # delta-rs would wait for a FIFO, and hold a commit however large
+        with suppress(FileNotFoundError):  # another writer's, which has its name meanwhile
+            size_bytes = entry.stat().st_size if entry.name.endswith(".json") else 0
+            if "#" not in entry.name and not entry.is_dir() and (not entry.is_file() or size_bytes > MOST_TEXT_BYTES):
+                raise OSError(errno.EINVAL, "not a regular file, or larger than any commit", entry.path)
     try:
         table = DeltaTable(path)
     except DeltaError:
@@ -141,15 +134,6 @@ def _read_table(path: Path) -> DeltaTable:
         if not os.path.isfile(file) and os.path.exists(file):  # noqa: PTH110, PTH113 - there may be thousands
             raise OSError(errno.EINVAL, "not a regular file", file)
     return table
-
-
-def _refuse_odd(log: Path) -> None:
-    """Refuses what delta-rs would wait for, or hold as a whole: a FIFO, or a commit far larger than any."""
-    for entry in [*os.scandir(log)]:
-        with suppress(FileNotFoundError):  # another writer's, which has its name meanwhile
-            size_bytes = entry.stat().st_size if entry.name.endswith(".json") else 0
-            if "#" not in entry.name and not entry.is_dir() and (not entry.is_file() or size_bytes > MOST_TEXT_BYTES):
-                raise OSError(errno.EINVAL, "not a regular file, or larger than any commit", entry.path)
 
 
 def _drop_torn_checkpoint(log: Path) -> bool:
@@ -163,7 +147,6 @@ def _drop_torn_checkpoint(log: Path) -> bool:
 
 
 def keep_table(path: Folder, table: DeltaTable) -> None:
-    """Keeps a table for the next `open_table`, if it is at its newest commit."""
     state = None if isinstance(path, RemoteFolder) else _find_state(path)
     if isinstance(path, RemoteFolder) or (state is not None and int(state.last.name[:20]) == table.version()):
         _kept[path] = state, table
@@ -172,7 +155,6 @@ def keep_table(path: Folder, table: DeltaTable) -> None:
 
 
 def find_version(path: Folder) -> int:
-    """Finds the newest version of a table by the file names of its log; -1 where there is none."""
     if isinstance(path, RemoteFolder):
         return open_table(path).version() if path in _kept or has_table(path) else -1
     state = _find_state(path)
@@ -223,7 +205,6 @@ def _is_whole(commit: Path) -> bool:
 
 
 def _list_added(commit: Path) -> list[tuple[Path, int]]:
-    """Files that a commit added to its table, and their bytes; `ValueError` for a commit that is cut."""
     actions = [json.loads(line) for line in read_small(commit, MOST_TEXT_BYTES).splitlines()]
     added = [action["add"] for action in actions if "add" in action]
     return [(commit.parent.parent / unquote(add["path"]), add["size"]) for add in added]

@@ -1,16 +1,9 @@
 """Engines that run the pipeline's DataFrames: classic Spark, a Spark Connect server, and Sail in this process.
 
-The code above is the same for all: PySpark's DataFrames, the part of them that Spark Connect has.
-
-Sail listens on a port on loopback, has no login, and runs Python code: nobody but this process connects to that port
-(`take_port`). The kernel drops whatever comes to the listening socket, but for one connection of this process. gRPC
-reaches that one by a Unix socket in a folder of mode 0700.
-
-References: Sail (`pysail`) speaks Spark Connect's protocol over DataFusion, without a JVM; its server lives as long as
-its Python object. PySpark's functions make expressions of classic Spark or of Spark Connect, by a variable of the whole
-process: it uses one of them at a time. `SO_ATTACH_FILTER` of Linux (socket(7), classic BPF): a filter on a listening
-socket sees each segment from its TCP header on, at negative offsets (`SKF_NET_OFF`) the IP header; connections that it
-accepts inherit it.
+Sail (`pysail`: Spark Connect's protocol over DataFusion) listens on loopback, has no login, and runs Python code: nobody but this
+process connects to its port. The kernel drops what comes to the listening socket (`SO_ATTACH_FILTER`: a classic BPF program sees the
+TCP header, at `SKF_NET_OFF` the IP header; accepted connections inherit it), but for one connection of this process, which gRPC
+reaches by a Unix socket in a folder of mode 0700. PySpark's functions use one engine a process at a time.
 """
 
 from __future__ import annotations
@@ -51,10 +44,7 @@ _ESTABLISHED = "01"
 
 @contextlib.contextmanager
 def running_engine(config: Spark, *, app_name: str) -> Iterator[SparkSession]:
-    """A session on the configured engine, for as long as the block runs; one that runs in this process already stays.
-
-    `ConfigError` if the engine is not installed, `SparkFailedError` if its server does not answer.
-    """
+    """A session on the configured engine while the block runs; `ConfigError`: not installed, `SparkFailedError`: its server does not answer."""
     if config.engine == "sail":
         with connect_mode():
             yield start_sail()
@@ -128,7 +118,6 @@ def _ensure_answers(address: str) -> None:
 
 
 def _connect(address: str, conf: dict[str, str], *, target: str | None = None) -> SparkSession:
-    """A session on a server; `target`, where it is reached by another name."""
     from pyspark.sql.connect.client import DefaultChannelBuilder  # noqa: PLC0415 - an extra
     from pyspark.sql.connect.session import SparkSession as ConnectSession  # noqa: PLC0415 - likewise
 
@@ -145,15 +134,14 @@ def _connect(address: str, conf: dict[str, str], *, target: str | None = None) -
 
 
 def take_port(port: int) -> str:
-    """Closes a listening port of this process to all others, and returns the address by which gRPC reaches it once.
-
-    To be called at once after the port was opened; `ConfigError` if somebody else has connected already.
-    """
+    """Closes a port, at once after it was opened, to all but this process; gRPC's address; `ConfigError` if somebody has connected."""
     connection = socket.socket()
     connection.bind((_LOOPBACK, 0))
     _accept_only(_listener(port), connection.getsockname()[1])
     connection.connect((_LOOPBACK, port))
-    if strangers := _peers(port) - {connection.getsockname()[1]}:
+    rows = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    of_port = [row for row in rows if int(row[1].partition(":")[2], 16) == port and row[3] == _ESTABLISHED]
+    if strangers := {int(row[2].partition(":")[2], 16) for row in of_port} - {connection.getsockname()[1]}:
         stranger = f"another process of this machine connected to Sail (port {min(strangers)})"
         raise ConfigError(f"{stranger}: see who, or leave spark.engine out")
     folder = Path(tempfile.mkdtemp(prefix="partition-health-"))  # mode 0700
@@ -166,7 +154,6 @@ def take_port(port: int) -> str:
 
 
 def _listener(port: int) -> socket.socket:
-    """The socket of this process that listens on a port."""
     for entry in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # closed meanwhile
             if not str(entry.readlink()).startswith("socket:"):
@@ -180,7 +167,6 @@ def _listener(port: int) -> socket.socket:
 
 
 def _accept_only(listener: socket.socket, port: int) -> None:
-    """Drops all segments but those of one port of this machine."""
     loopback = int.from_bytes(socket.inet_aton(_LOOPBACK))
     program = [  # code, jump if so, jump if not, value
         (_LOAD_WORD, 0, 0, _SOURCE_ADDRESS & 0xFFFFFFFF),
@@ -195,18 +181,7 @@ def _accept_only(listener: socket.socket, port: int) -> None:
     listener.close()
 
 
-def _peers(port: int) -> set[int]:
-    """Ports at the other end of a port's connections."""
-    rows = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
-    return {
-        int(remote.partition(":")[2], 16)
-        for _, local, remote, state, *_ in rows
-        if int(local.partition(":")[2], 16) == port and state == _ESTABLISHED
-    }
-
-
 def _join(entrance: socket.socket, connection: socket.socket, address: Path) -> None:
-    """Takes one client of the Unix socket, and passes on what it and the server send."""
     client, _ = entrance.accept()
     entrance.close()
     address.unlink()

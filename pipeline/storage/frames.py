@@ -1,28 +1,22 @@
 """Rows in the types of a declared table: DataFrames, and rows made on the driver."""
 
-from __future__ import annotations
-
+import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC
 from math import inf
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import functions as F
-
-from pipeline.errors import TableMismatchError
-from pipeline.tables import Table
-from pipeline.tables.arrow_types import ARROW_TYPES
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-import json
+from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
+from pipeline.errors import TableMismatchError
 from pipeline.model.window import TimeWindow, stretches_of
+from pipeline.tables import Table
+from pipeline.tables.arrow_types import ARROW_TYPES
 
 _ALIKE = ({pa.string(), pa.large_string(), pa.string_view()}, {pa.binary(), pa.large_binary(), pa.binary_view()})
 _KINDS = (pa.types.is_list, pa.types.is_map, pa.types.is_timestamp)
@@ -72,11 +66,7 @@ def fit_frame(frame: DataFrame, table: Table, *, cluster: str, run_id: str) -> D
 
 
 def fit_rows(rows: pa.Table, table: Table, *, cluster: str, run_id: str) -> pa.Table:
-    """Brings Arrow rows into the declared shape: the declared columns, in order, in their types.
-
-    `cluster`, `run_id` and `window_date` (by `window_start`) are filled in; nullable columns may be left out; nothing
-    is narrowed. `TableMismatchError` names every column that is missing, unknown, or of a type that does not fit.
-    """
+    """Arrow rows in the declared columns and types, `cluster`, `run_id`, `window_date` filled in; `TableMismatchError` names wrong ones."""
     derived = {"cluster": pa.repeat(cluster, len(rows)), "run_id": pa.repeat(run_id, len(rows))}
     if "window_start" in rows.column_names:
         derived["window_date"] = rows["window_start"].cast(pa.date32())
@@ -106,10 +96,7 @@ def _fits(given: pa.DataType, declared: pa.DataType) -> bool:
 
 
 def rows_of(table: Table, rows: Iterable[Mapping[str, Any]], *, run_id: str) -> pa.Table:
-    """Makes Arrow rows of a declared table, `run_id` and `window_date` filled in.
-
-    `rows`: by column name; instants are aware datetimes, maps are dicts. A nullable column may be left out.
-    """
+    """Arrow rows of a table from rows by column name (instants are datetimes), `run_id` and `window_date` filled in; nullable ones may lack."""
     filled = []
     for row in rows:
         start = row.get("window_start")
@@ -132,7 +119,6 @@ def digest_rows(rows: pa.RecordBatch | pa.Table) -> int:
 
 
 def note_contents(cluster: str, of: Iterable[TimeWindow] | str, row_count: int, digest: int) -> dict[str, str]:
-    """The entry, of all rows of a cluster in some windows, or of those that a run added."""
     told = of if isinstance(of, str) else [(span.start_ms, span.end_ms) for span in stretches_of(of)]
     return {CONTENTS: json.dumps([cluster, told, row_count, digest])}
 

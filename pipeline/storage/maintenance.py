@@ -1,8 +1,6 @@
 """Upkeep of the tables through delta-rs: small files joined, unused files deleted. No Spark.
 
-Delta keeps replaced files so that readers of an older version finish; a vacuum below 168 h breaks them, and may take
-away files of a commit under way. Files a killed writer left behind appear in no log: only a full vacuum, which lists
-the folder, finds them.
+Readers of older versions need replaced files: a vacuum below 168 h breaks them. Files of killed writers only a full vacuum finds.
 """
 
 from collections.abc import Collection, Iterable
@@ -41,11 +39,9 @@ class Upkeep:
 def maintain_tables(
     warehouse: Folder, *, as_of_ms: int, tables: Iterable[Table] = TABLES, passing: Collection[Table] = ()
 ) -> tuple[Upkeep, ...]:
-    """Joins small files of closed dates and deletes files older than 168 h, by the file system's clock, that no version needs.
+    """Joins small files of dates closed by `as_of_ms`, all of tables without one, and deletes files no version of the last 168 h needs.
 
-    Tables without a date are joined whole: they are small. `as_of_ms`: dates before this instant's UTC date are closed.
-    `tables`: those not on disk are left out; `passing`: those whose replaced files are kept a day only.
-    `StorageConflictError` if other writers came first every time it was tried; so do the functions below.
+    `passing`: tables whose replaced files are kept a day only. `StorageConflictError` if others came first each time, as below.
     """
     today = datetime.fromtimestamp(as_of_ms / 1000, UTC).date().isoformat()
     return tuple(
@@ -69,12 +65,8 @@ def _maintain(warehouse: Folder, table: Table, today: str, retention_hours: int)
     commit(warehouse, table, compact)
     on_disk = take_table(path)
     with StorageErrors(path, "free space or repair the folder, then run again"):
-        deleted = on_disk.vacuum(
-            retention_hours=retention_hours,
-            dry_run=False,
-            full=True,
-            enforce_retention_duration=retention_hours >= SAFE_RETENTION_HOURS,
-        )
+        is_safe = retention_hours >= SAFE_RETENTION_HOURS
+        deleted = on_disk.vacuum(retention_hours, dry_run=False, full=True, enforce_retention_duration=is_safe)
         on_disk.update_incremental()
         on_disk.create_checkpoint()
         sync_commits(path, after=on_disk.version() - 1, to=on_disk.version())
@@ -95,10 +87,7 @@ def drop_expired(warehouse: Folder, table: Table, *, as_of_ms: int, kept_ms: int
 
 
 def _drop_unread(warehouse: Folder) -> int:
-    """Drops rows of closed files that nobody read, so that no date tells their age, before all that have a date.
-
-    Of a partition that has none all such rows go; the next run lists the files that are still there.
-    """
+    """Drops rows of closed files that nobody read, before all of the partition that have a date; the next run lists those still there."""
     of_log, columns = "cluster, topic, topic_id, partition", ", ".join(LOG_SEGMENTS.key)
     sql = (
         f"SELECT {columns} FROM segments LEFT JOIN (SELECT {of_log}, min(base_offset) AS dated_from FROM segments "  # noqa: S608 - declared names

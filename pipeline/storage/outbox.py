@@ -1,7 +1,6 @@
 """`gold.alert_outbox`: messages that wait, attempts, what is delivered or given up. No Spark.
 
-An attempt is noted before the hand-over and the delivery after it: a crash in between repeats the message once, and
-never loses it.
+An attempt is noted before the hand-over, the delivery after it: a crash in between repeats the message once, and never loses it.
 """
 
 import contextlib
@@ -29,7 +28,6 @@ UNCONFIRMED = "the attempt ended before its outcome was noted; the message may h
 
 
 def queue(warehouse: Folder, message: AlertMessage, *, run_id: str) -> None:
-    """Queues a message that no cluster's run makes, once, however often it is called."""
     ensure_tables(warehouse, (ALERT_OUTBOX,))
     rows = rows_of(ALERT_OUTBOX, [row_of(message, ALERT_OUTBOX)], run_id=run_id)
     merge_rows(rows, warehouse, ALERT_OUTBOX, insert_only=True)
@@ -56,12 +54,10 @@ def undelivered(warehouse: Folder, where: str = "true") -> list[AlertMessage]:
 
 
 def pending(warehouse: Folder) -> list[AlertMessage]:
-    """Messages that wait to be delivered, in the order of their windows."""
     return undelivered(warehouse, "given_up_at IS NULL")
 
 
 def went_by_server(warehouse: Folder, since_ms: int) -> bool:
-    """Whether a mail has gone to a mail server since then."""
     where = f"starts_with(delivered_to, 'smtp://') AND delivered_at >= {format_datafusion_instant(since_ms)}"
     is_there = has_table(table_path(warehouse, ALERT_OUTBOX))
     return is_there and load_rows(warehouse, ALERT_OUTBOX, columns=("message_id",), where=where).num_rows > 0
@@ -79,10 +75,7 @@ def reported_changes(warehouse: Folder, cluster: str, *, silenced: bool = False)
 
 
 def list_fading(warehouse: Folder, channel: str, clusters: Iterable[str], before_ms: int) -> list[tuple[Any, ...]]:
-    """Newest messages about open incidents of some clusters that a channel got before a moment, and since then not again.
-
-    Returns of each its id and payload, and cluster, id, rule and subject of its incident.
-    """
+    """Id, payload, and incident (cluster, id, rule, subject) of newest messages about open incidents that a channel last got before a moment."""
     tables = {"outbox": ALERT_OUTBOX, "incidents": INCIDENTS}
     if not all(has_table(table_path(warehouse, table)) for table in tables.values()):
         return []
@@ -105,7 +98,6 @@ def list_fading(warehouse: Folder, channel: str, clusters: Iterable[str], before
 
 
 def mark_posted_again(warehouse: Folder, message_ids: Iterable[str], *, now_ms: int) -> None:
-    """Notes in `next_attempt_at` when messages that were delivered went out once more."""
     again = {"next_attempt_at": format_datafusion_instant(now_ms)}
     _update(warehouse, message_ids, again, where="delivered_at IS NOT NULL")
 
@@ -123,7 +115,6 @@ def empty_delivered(warehouse: Folder, before_ms: int) -> int:
 
 @contextlib.contextmanager
 def delivering(folder: Path, *, wait_s: float = 0) -> Iterator[bool]:
-    """Holds the outbox for one delivering process, until it ends however it ends; yields False while another one delivers."""
     with holding(folder, "delivering", wait_s=wait_s) as is_ours:
         yield is_ours
 
@@ -144,7 +135,6 @@ def mark_failed(
 
 
 def mark_retry(warehouse: Folder, message_id: str) -> int:
-    """Lets the next delivery try a message at once that was given up or waits; the table's version afterwards."""
     return _update(warehouse, (message_id,), {"given_up_at": "NULL", "next_attempt_at": "NULL"})
 
 
@@ -157,7 +147,6 @@ def mark_delivered(warehouse: Folder, *message_ids: str, delivered_to: str, now_
 def _update(
     warehouse: Folder, message_ids: Iterable[str], changes: dict[str, str], *, where: str = "delivered_at IS NULL"
 ) -> int:
-    """Changes messages in one commit, which writes their files anew."""
     named = ", ".join(map(format_datafusion_text, message_ids))
     predicate = f"message_id IN ({named}) AND {where}"
     return commit(warehouse, ALERT_OUTBOX, methodcaller("update", updates=changes, predicate=predicate))

@@ -1,8 +1,4 @@
-"""Small tables as Arrow rows through delta-rs: loaded, replaced, merged in milliseconds and without a JVM.
-
-A Delta commit of 36 rows takes delta-rs 10-30 ms; Spark's replaceWhere takes 0.5-2 s on a quiet machine. Both keep to
-reader version 1 and writer version 4 at most (checks, change data feed), so that either may write next.
-"""
+"""Small tables as Arrow rows through delta-rs: loaded, replaced, merged in milliseconds and without a JVM, at what Spark reads and writes."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,10 +65,7 @@ def compare_contents(
 def compare_added(
     warehouse: Folder, table: Table, of: tuple[str, str], windows: Sequence[TimeWindow], since: int
 ) -> tuple[datetime, int, int, int, int] | None:
-    """As `compare_contents`, of the rows that a run (`of`: cluster and run) added, earlier tries of it included.
-
-    No later run changes them; `windows`: those of whose dates they are.
-    """
+    """As `compare_contents`, of the rows of the dates of `windows` that a run (`of`: cluster and run) added, by earlier tries, too."""
     path = table_path(warehouse, table)
     wanted = f"{format_datafusion_predicate(table, of[0], windows)} AND run_id = {format_datafusion_text(of[1])}"
     row_count, digest = _digest_stored(warehouse, table, wanted)
@@ -126,11 +119,7 @@ def query_rows(warehouse: Folder, sql: str, tables: Mapping[str, Table]) -> pa.T
 def replace_rows(
     rows: pa.Table, warehouse: Folder, table: Table, *, cluster: str, windows: Sequence[TimeWindow]
 ) -> int:
-    """Replaces all rows of a cluster in some windows, in one commit; no rows clear them; gives the table's version then.
-
-    `TableMismatchError` if a row lies outside the cluster or the windows, or is NULL where it must not be, or outside
-    its checks; `StorageConflictError` if other writers came first every time it was tried.
-    """
+    """Replaces a cluster's rows in some windows in one commit; the version then; `TableMismatchError`: a row outside them or its checks."""
     starts = pa.array([window.start_ms * 1000 for window in windows], pa.timestamp("us", tz="UTC"))
     here = pc.and_(pc.equal(rows["cluster"], cluster), pc.is_in(rows["window_start"], value_set=starts))
     elsewhere = rows.filter(pc.invert(here)).slice(0, 1).select(list(table.key)).to_pylist()
@@ -152,11 +141,7 @@ def replace_rows(
 def merge_rows(
     rows: pa.Table, warehouse: Folder, table: Table, *, insert_only: bool = False, of: tuple[str, str] | None = None
 ) -> int:
-    """Upserts rows by the declared key; makes no commit where nothing changes; gives the table's version afterwards.
-
-    `insert_only` leaves stored rows alone, and notes whose rows it adds in the commit (`of`: cluster and run).
-    `TableMismatchError` if two rows have one key; otherwise errors are those of `replace_rows`.
-    """
+    """Upserts rows by key (`insert_only`: adds, noting the cluster and run `of` them), no commit for nothing; the table's version afterwards."""
     counts = rows.group_by(list(table.key)).aggregate([([], "count_all")])
     repeated = counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).to_pylist()
     if repeated:
@@ -193,10 +178,7 @@ def _find_stored(rows: pa.Table, on_disk: DeltaTable, table: Table) -> pa.Array:
 
 
 def commit(warehouse: Folder, table: Table, write: Callable[[DeltaTable], None]) -> int:
-    """Makes one commit, on disk when this returns, and again where another came first; gives the table's version.
-
-    `StorageConflictError` if others came first every time it was tried, `StorageError` if the table cannot be written.
-    """
+    """Makes one commit, on disk when this returns; the version; `StorageConflictError` if others came first each time, else `StorageError`."""
     path = table_path(warehouse, table)
     conflict: Exception | None = None
     for _ in range(ATTEMPTS):

@@ -1,7 +1,5 @@
 """The Spark session: one factory for jobs, command line and tests; failures of Spark and its JVM as one error of ours."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
@@ -11,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import delta.exceptions.captured  # noqa: F401 - makes Delta's conflicts typed exceptions instead of Py4JJavaError
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -19,15 +17,12 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from pipeline.config.pipeline_config import Spark
 from pipeline.environment import make_spark_cache, private_temporary_folder
 from pipeline.errors import PipelineError, SparkFailedError
 from pipeline.storage.frames import ROW_GROUP_BYTES
-from pipeline.storage.jars import archive_path, find_delta_jars, use_archive
-from pipeline.storage.java import find_java, write_java_shim
-from pipeline.storage.staging import own_folder
-
-if TYPE_CHECKING:
-    from pipeline.config.pipeline_config import Spark
+from pipeline.storage.java import archive_path, find_delta_jars, find_java, use_archive, write_java_shim
+from pipeline.storage.locks import own_folder
 
 _JVM_EXIT_TIMEOUT_S = 120
 _LOG4J = """rootLogger.level = error
@@ -72,11 +67,9 @@ _local_folder = contextlib.ExitStack()  # of this process's session; locked for 
 def create_session(
     spark_config: Spark, *, app_name: str = "partition-health", extra_conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Starts Spark with Delta, in UTC, quietly; gives the session that already runs in this process where there is one.
+    """Starts Spark with Delta, in UTC, or gives this process's session; `ConfigError` without Java or Delta's jars.
 
-    Collected timestamps are naive datetimes in the zone of the Python process (a pyspark trait): collect
-    `unix_millis(column)` instead. Settings of `spark_config` win over ours, an empty one leaves Spark's own, and
-    `extra_conf` wins over both. `ConfigError` without a usable Java or Delta's jars.
+    Settings of `spark_config` win over ours, `extra_conf` over both. Collected timestamps are naive: collect `unix_millis(column)`.
     """
     cache = make_spark_cache()
     conf = {**_SETTINGS, **spark_config.conf, **(extra_conf or {})}
@@ -113,16 +106,8 @@ def create_session(
         return builder.getOrCreate()
 
 
-def find_archive(spark_config: Spark) -> Path:
-    """Where the archive of classes for local sessions is kept, see `class_archive`; errors as of `create_session`."""
-    cache = make_spark_cache()
-    java = write_java_shim(find_java(), cache)
-    return archive_path(cache, java, find_delta_jars(cache, java, spark_config.conf))
-
-
 @contextlib.contextmanager
 def running_session(spark_config: Spark, *, app_name: str = "partition-health") -> Iterator[SparkSession]:
-    """A session for one task: the one that runs in this process already, else a new one that is stopped at the end."""
     is_guest = is_running()
     spark = create_session(spark_config, app_name=app_name)
     try:
@@ -137,7 +122,6 @@ def is_running() -> bool:
 
 
 def is_lost(wait_s: float = 0) -> bool:
-    """Returns whether the JVM of this process's session has ended, or ends so soon: it was killed."""
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - the only way to ask
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process is not None and process.wait(wait_s) is not None
@@ -145,7 +129,6 @@ def is_lost(wait_s: float = 0) -> bool:
 
 
 def count_spark_tasks() -> tuple[int, int]:
-    """How many tasks of the stages that run in this process's session are done, and of how many."""
     context = SparkContext._active_spark_context  # noqa: SLF001 - the only way to ask
     if context is None or is_lost():
         return 0, 0
@@ -155,7 +138,6 @@ def count_spark_tasks() -> tuple[int, int]:
 
 
 def describe_jobs(what: str) -> None:
-    """Says what the jobs of this thread are for: in Spark's UI, and in its event log."""
     context = SparkContext._active_spark_context  # noqa: SLF001 - the only way to ask
     if context is not None:
         context.setJobDescription(what)
@@ -180,7 +162,6 @@ def stop_session(spark: SparkSession, *, timeout_s: float = _JVM_EXIT_TIMEOUT_S)
 
 
 def _local_java_options(theirs: str) -> Iterator[str]:
-    """Options of a JVM that lives for a minute and holds few rows, less what the configuration decides by itself."""
     # The optimising compiler costs more (half of all CPU time) than it gives. Without it the JVM reserves 48 MB for code,
     # which a run fills: it would then interpret the rest.
     yield "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
@@ -203,7 +184,6 @@ def _variables(java: Path, master: str, conf: Mapping[str, str]) -> dict[str, st
 
 @contextlib.contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables for as long as Spark starts, and puts back what was there."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

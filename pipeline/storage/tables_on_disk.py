@@ -29,18 +29,15 @@ _RENAMED = {"bigint": "long", "int": "integer"}  # Delta's names of Spark SQL's 
 
 
 def table_path(warehouse: Folder, table: Table) -> Folder:
-    """Folder of a table: `<warehouse>/<layer>/<noun>`."""
     return warehouse.joinpath(*table.name.split("."))
 
 
 def count_rows(warehouse: Folder, tables: Iterable[Table] = TABLES) -> dict[str, int]:
-    """Rows of each table that exists, by name, in the order given."""
     paths = {table.name: table_path(warehouse, table) for table in tables}
     return {name: open_table(path).count() for name, path in paths.items() if has_table(path)}
 
 
 def count_added_rows(warehouse: Folder, versions: Mapping[str, int]) -> dict[str, int]:
-    """Rows that one commit each added, by table, as delta-rs, our tasks or Spark counted; without commits now gone."""
     counts = {}
     for name, version in versions.items():
         info = read_commit_info(warehouse.joinpath(*name.split(".")), version)
@@ -52,7 +49,6 @@ def count_added_rows(warehouse: Folder, versions: Mapping[str, int]) -> dict[str
 
 
 def read_commit_info(folder: Folder, version: int) -> dict[str, Any]:
-    """What a commit of the table in a folder says of itself; nothing where it is gone."""
     files, root = open_in_arrow(folder)
     name = f"_delta_log/{version:020}.json"
     try:
@@ -64,10 +60,7 @@ def read_commit_info(folder: Folder, version: int) -> dict[str, Any]:
 
 
 def ensure_tables(warehouse: Folder, tables: Iterable[Table] = TABLES) -> tuple[str, ...]:
-    """Makes the tables that are missing and adds the columns that older ones lack; gives the names of those.
-
-    `TableMismatchError` if a table on disk is newer than its declaration or differs in more than added columns.
-    """
+    """Makes missing tables and columns; gives the changed tables; `TableMismatchError` if one on disk is newer or differs in more."""
     changed = []
     for table in tables:
         path = table_path(warehouse, table)

@@ -1,8 +1,6 @@
 """Which windows are committed, and whether a rerun may replace them. No Spark: `bronze.window_status` is small.
 
-Delta has no transaction across tables. `bronze.window_status` is written last; a window without a row there was never
-finished, and readers leave it out. So do they where a table has fewer commits than the row says: it lost what the row
-vouches for, as after a restored backup.
+It is written last. Readers leave out windows without a row, or of which a table has fewer commits than the row says.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,18 +41,13 @@ class StoredWindows:
 
 
 def committed_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
-    """The windows of a cluster that readers may trust."""
     return _windows(_status_rows(warehouse, cluster, windows, _BOUNDS))
 
 
 def lost_windows(
     warehouse: Folder, cluster: str, before: TimeWindow, most_count: int
 ) -> tuple[tuple[TimeWindow, ...], ...]:
-    """The windows before one, at most so many, that no data gate passed over, in stretches without a gap.
-
-    Windows before the first committed one are not lost: nobody wanted them. Nor are those that were tried `MOST_TRIES`
-    times, or whose time windows of another length hold.
-    """
+    """Windows before one, not before the first committed one, that no data gate passed in `MOST_TRIES`, in stretches without a gap."""
     path = table_path(warehouse, WINDOW_STATUS)
     if not has_table(path):
         return ()  # the first run of all
@@ -80,7 +73,6 @@ def lost_windows(
 
 
 def trusted_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
-    """The committed windows over which the data gate passed."""
     rows = _status_rows(warehouse, cluster, windows, (*_BOUNDS, "is_trusted"))
     return _windows(rows.filter(rows["is_trusted"]))
 
@@ -119,10 +111,7 @@ def load_stored_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeW
     return StoredWindows(
         windows=frozenset(TimeWindow(*row[:2]) for row in status),
         row_counts={(source, TimeWindow(*span)): count for *span, source, count, _, _, _ in status},
-        availability={
-            (source, TimeWindow(start_ms, end_ms)): StoredAvailability(*arrived)
-            for start_ms, end_ms, source, _, *arrived in status
-        },
+        availability={(row[2], TimeWindow(*row[:2])): StoredAvailability(*row[4:]) for row in status},
         tries={TimeWindow(*span): 0 if is_trusted else tries or 0 for *span, is_trusted, tries in tried},
     )
 

@@ -7,8 +7,7 @@ from pipeline.tables.health import HEALTH
 from pipeline.tables.incidents import ALERTING
 from pipeline.tables.keys import KEYS
 from pipeline.tables.replay import REPLAY
-from pipeline.tables.sessions import SESSIONS
-from pipeline.tables.silver import ARRIVALS, SILVER
+from pipeline.tables.silver import ARRIVALS, SESSIONS, SILVER
 from pipeline.tables.table import Column, Table
 
 TABLES: tuple[Table, ...] = (*BRONZE, *SILVER, *BROKER_TABLES, *KEYS, ARRIVALS, *SESSIONS, *GOLD, *HEALTH, ZONE_TRAFFIC, *ALERTING, *REPLAY)

@@ -1,4 +1,6 @@
-"""Arrow types of Spark SQL's types."""
+"""Arrow types of Spark SQL's types, and fields of a schema."""
+
+from functools import partial
 
 import pyarrow as pa
 
@@ -19,6 +21,13 @@ ARROW_TYPES = {
 }
 """By the type of a declared column."""
 _SQL_TYPES = {arrow: sql for sql, arrow in ARROW_TYPES.items()}
+
+
+def _fields(kind: pa.DataType, *names: str) -> list[pa.Field]:
+    return [pa.field(name, kind) for name in names]
+
+
+strings, integers = partial(_fields, pa.string()), partial(_fields, pa.int64())
 
 
 def format_sql_schema(schema: pa.Schema) -> str:

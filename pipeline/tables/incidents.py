@@ -3,30 +3,25 @@
 from typing import get_args
 
 from pipeline.model.incident import IncidentState
-from pipeline.tables.table import CLUSTER, RUN_ID, Check, Column, Table, bigint, double, not_negative, string, timestamp
+from pipeline.tables.table import CLUSTER, Check, Column, Table, bigint, double, not_negative, of_cluster, string, timestamp
 
-INCIDENTS = Table(
-    name="gold.incidents", grain="incident state change", key=("cluster", "incident_id", "state", "window_start"),
-    schema_version=3, has_change_feed=True,
-    checks=(Check("state", one_of=get_args(IncidentState)), *not_negative("window_count")),
-    columns=(
-        CLUSTER,
-        timestamp("window_start", "Window that brought the state."),
-        string("incident_id", "Id, the same from its first message to its end, whatever windows come late; never given again."),
-        string("state", "`new`, `worse` (than reported), `continuing` (reported long ago), `resolved`, or `withdrawn`: windows that came late show that there was none, or its subject is gone."),
-        string("rule", "Rule that was broken."),
-        string("subject", "What broke it."),
-        timestamp("since", "First window above the limit."),
-        double("value", "Measure in the window that brought the state."),
-        double("peak_value", "Largest measure since `since`."),
-        double("limit_value", "Limit.", nullable=False),
-        bigint("window_count", "Windows from `since` to this one.", "windows"),
-        string("silenced_by", "Why nobody is notified: a mute with its end and reason, or a run without notices; NULL where people are.", nullable=True),
-        timestamp("told_since", "Start that the newest message told, where windows that came late have moved `since`; else NULL.", nullable=True),
-        timestamp("moved_from", "Start that was told before, where the message about this change tells another; else NULL.", nullable=True),
-        string("merged_into", "Of an end: id of the incident that this one turned out to be a part of; else NULL.", nullable=True),
-        RUN_ID,
-    ),
+INCIDENTS = of_cluster(
+    "gold.incidents", "incident state change", ("cluster", "incident_id", "state", "window_start"),
+    timestamp("window_start", "Window that brought the state."),
+    string("incident_id", "Id, the same from its first message to its end, whatever windows come late; never given again."),
+    string("state", "`new`, `worse` (than reported), `continuing` (reported long ago), `resolved`, or `withdrawn`: windows that came late show that there was none, or its subject is gone."),
+    string("rule", "Rule that was broken."),
+    string("subject", "What broke it."),
+    timestamp("since", "First window above the limit."),
+    double("value", "Measure in the window that brought the state."),
+    double("peak_value", "Largest measure since `since`."),
+    double("limit_value", "Limit.", nullable=False),
+    bigint("window_count", "Windows from `since` to this one.", "windows"),
+    string("silenced_by", "Why nobody is notified: a mute with its end and reason, or a run without notices; NULL where people are.", nullable=True),
+    timestamp("told_since", "Start that the newest message told, where windows that came late have moved `since`; else NULL.", nullable=True),
+    timestamp("moved_from", "Start that was told before, where the message about this change tells another; else NULL.", nullable=True),
+    string("merged_into", "Of an end: id of the incident that this one turned out to be a part of; else NULL.", nullable=True),
+    schema_version=3, has_change_feed=True, checks=(Check("state", one_of=get_args(IncidentState)), *not_negative("window_count")),
 )  # fmt: skip  # a table: short fields share a line
 
 ALERT_OUTBOX = Table(

@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 ColumnType = Literal["string", "bigint", "int", "double", "boolean", "timestamp", "date", "binary", "map<string,string>", "map<string,bigint>", "map<string,double>", "array<int>", "array<bigint>"]
 _UNITS = {"_bytes": "bytes", "_ms": "ms", "_us": "us", "_ratio": "ratio", "_per_s": "1/s"}
@@ -44,7 +44,6 @@ class Check:
 
     @property
     def sql(self) -> str:
-        """The condition, in what Spark and delta-rs have in common."""
         if self.one_of:
             return self.column + " IN ('" + "', '".join(self.one_of) + "')"
         limits = ((">=", self.least), ("<=", self.most))
@@ -86,7 +85,6 @@ class Table:
         return next(name for name in _DATED_BY if name in self.column_names)
 
     def column(self, name: str) -> Column:
-        """The column of that name; `KeyError` if the table has no such column."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -130,3 +128,12 @@ def bigint_range(name: str, doc: str, unit: str, *, of: str = "seeds") -> tuple[
 def double_range(name: str, doc: str, unit: str) -> tuple[Column, ...]:
     ends = (double(f"{name}{end}", f"{word} end of `{name}`.", unit) for end, word in _ENDS)
     return (double(name, doc, unit), *ends)
+
+
+def _declare(first: tuple[Column, ...], name: str, grain: str, key: tuple[str, ...], *columns: Column, **layout: Any) -> Table:  # noqa: ANN401 - fields of `Table`
+    return Table(name=name, grain=grain, key=key, columns=(*first, *columns, RUN_ID), **layout)
+
+
+of_cluster = partial(_declare, (CLUSTER,))  # tables whose rows name their run, the first columns left out
+windowed = partial(_declare, WINDOW)
+dated = partial(_declare, DATED_WINDOW, partitioned_by=BY_DATE)

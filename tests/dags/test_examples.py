@@ -10,8 +10,7 @@ import pytest
 from dags.airflow_home import DAGS_FOLDER
 from pipeline.config_file import load_config
 from pipeline.environment import cache_directory
-from pipeline.storage.jars import find_delta_jars
-from pipeline.storage.java import find_java, write_java_shim
+from pipeline.storage.java import find_delta_jars, find_java, write_java_shim
 from pipeline.storage.rows import load_rows
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from tests.dags.airflow_process import AirflowHome

@@ -18,7 +18,7 @@ from expectations.suite_files import SUITES
 from pipeline.config.rules import Gate
 from pipeline.errors import StorageError
 from pipeline.jobs import ingest
-from pipeline.model.trust import Trust
+from pipeline.model.promise import Trust
 from pipeline.replay.back_tests import TRUSTS
 from pipeline.replay.comparison import comparison_row
 from pipeline.replay.rows import broker_rows, partition_rows

@@ -11,7 +11,7 @@ from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import DirectoryKind
 from pipeline.sources.files.cluster_state import read_cluster_history, read_log_end_offset, read_replica_states
 from pipeline.sources.files.log_directories import discover_logs
-from pipeline.sources.kinds.topics_describe import TopicsDescribe
+from pipeline.sources.kinds.tool_texts import TopicsDescribe
 from pipeline.sources.source import Described
 
 

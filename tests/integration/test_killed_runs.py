@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.storage.staging import FOLDER, open_staging_folder
+from pipeline.storage.locks import FOLDER, open_staging_folder
 from tests.engines import on_sail
 from tests.lab.process import PATIENCE_S
 from tests.spark.capture_runs import differences, plan, run_all, stored

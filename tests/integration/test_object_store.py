@@ -17,7 +17,7 @@ from pipeline.sources.collected.collector import CollectRequest, RateLimit, coll
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.stages import map_tasks
 from pipeline.storage.data_files import load_stored, replace_windows
-from pipeline.storage.file_writer import FILE, Scope
+from pipeline.storage.files import FILE, Scope
 from pipeline.storage.frames import arrow_schema, fit_rows
 from pipeline.storage.maintenance import maintain_tables
 from pipeline.storage.rows import load_rows, replace_rows

@@ -17,10 +17,9 @@ import yaml
 from pipeline.config_file import load_config
 from pipeline.environment import cache_directory
 from pipeline.steps import STEPS
-from pipeline.storage.jars import find_delta_jars
-from pipeline.storage.java import find_java, write_java_shim
+from pipeline.storage.java import find_delta_jars, find_java, write_java_shim
 from pipeline.tables.replay import REPLAY
-from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
+from pipeline.tables.silver import PRODUCER_SESSIONS, SERVICE_MODELS
 from tests.integration.ingest_on_cluster import FOR_A_MINUTE
 from tests.integration.standalone_cluster import CONF, ROOT, standalone_cluster
 from tests.spark.capture_runs import differences, plan, stable_columns, stored

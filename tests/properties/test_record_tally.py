@@ -10,7 +10,7 @@ from pipeline.codec.log.batch_headers import HEADER_ROW, HeaderScan, sum_headers
 from pipeline.codec.records.key_table import TOP_KEY_COUNT, RecordTally
 from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
 from pipeline.model.log import Codec
-from pipeline.model.segment_summary import FrequentKey, HeaderSums, RecordSummary
+from pipeline.model.log_tree import FrequentKey, HeaderSums, RecordSummary
 
 KEYS = st.one_of(st.none(), st.integers(0, 30).map(lambda n: b"key-%d" % n), st.binary(max_size=20))
 RECORDS = st.tuples(

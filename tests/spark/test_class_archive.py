@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 from pipeline.environment import cache_directory
-from pipeline.storage.jars import find_delta_jars
-from pipeline.storage.java import find_java, write_java_shim
+from pipeline.storage.java import find_delta_jars, find_java, write_java_shim
 
-MAKE = "from pipeline.storage.class_archive import make_archive; print(make_archive())"
+MAKE = "from pipeline.storage.catalog import make_archive; print(make_archive())"
 
 
 def test_spark_writes_the_classes_it_loaded(tmp_path):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.model.window import TimeWindow
-from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
+from pipeline.sources.records.pieces import SUMMARY_SCHEMA
 from pipeline.tables.arrow_types import format_sql_schema
 from pipeline.transforms.traffic import find_covered_less, find_disputed, sum_windows
 

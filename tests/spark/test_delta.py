@@ -14,8 +14,7 @@ from pipeline.errors import TableMismatchError
 from pipeline.model.window import TimeWindow
 from pipeline.stages import map_tasks
 from pipeline.storage.catalog import register_copies, register_tables
-from pipeline.storage.data_files import append_files, replace_windows
-from pipeline.storage.delta import insert_missing, merge_frame
+from pipeline.storage.data_files import append_files, insert_missing, merge_frame, replace_windows
 from pipeline.storage.files import list_data_files
 from pipeline.storage.frames import ROW_GROUP_BYTES, arrow_schema, fit_rows
 from pipeline.storage.rows import compare_added, load_rows, merge_rows, replace_rows

@@ -9,7 +9,7 @@ import pytest
 from deltalake import write_deltalake
 
 from pipeline.storage.frames import arrow_schema
-from pipeline.storage.jars import delta_package
+from pipeline.storage.java import delta_package
 from pipeline.tables.gold import BROKER_SHARE
 
 PAPER = (Path(__file__).parents[2] / "docs" / "READING.md").read_text()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.model.log import Codec, Problem
-from pipeline.model.segment_summary import HeaderSums
+from pipeline.model.log_tree import HeaderSums
 
 LOG_OVERHEAD_BYTES = 12  # offset and length, in front of every entry
 MAGIC_AT = 16

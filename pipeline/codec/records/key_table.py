@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline.codec.records.record_kernels import fill_slots, number_keys
 from pipeline.codec.records.record_scan import RecordScan
-from pipeline.model.segment_summary import FrequentKey, RecordSummary
+from pipeline.model.log_tree import FrequentKey, RecordSummary
 
 _MOST_KEYS = 2**31 - 2  # a slot holds an index plus one in 32 bits
 _SECRET = np.frombuffer(os.urandom(32), np.uint64)  # of this process: no result depends on it

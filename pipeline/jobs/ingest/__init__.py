@@ -40,13 +40,12 @@ from pipeline.sources.files.file_rows import problems_of
 from pipeline.sources.live.offsets import iter_offset_traffic_rows
 from pipeline.sources.metrics.metric_source import name_metric_sources, read_metrics, reports_brokers
 from pipeline.sources.questions import name_some
-from pipeline.sources.records.pieces import Kind
-from pipeline.sources.records.summary_rows import OF_PAST_WINDOWS
+from pipeline.sources.records.pieces import OF_PAST_WINDOWS, Kind
 from pipeline.stages import Staging, map_groups
 from pipeline.storage.data_files import write_at_once
-from pipeline.storage.earlier_states import load_earlier_states
-from pipeline.storage.file_writer import WRITTEN
-from pipeline.storage.staging import open_staging_folder
+from pipeline.storage.files import WRITTEN
+from pipeline.storage.locks import open_staging_folder
+from pipeline.storage.observations import load_earlier_states
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import load_stored_windows, withdraw_trust
 from pipeline.tables.arrow_types import ARROW_TYPES

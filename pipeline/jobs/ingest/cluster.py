@@ -28,8 +28,8 @@ from pipeline.sources.files.file_rows import group_row, iter_consumer_group_rows
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.source import ClusterReading
 from pipeline.stages import map_tasks, read_parts
-from pipeline.storage.delta import merge_frame
-from pipeline.storage.file_writer import WRITTEN
+from pipeline.storage.data_files import merge_frame
+from pipeline.storage.files import WRITTEN
 from pipeline.storage.rows import merge_rows
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, QUARANTINE
 from pipeline.transforms.traffic import join_segments

@@ -29,10 +29,9 @@ from pipeline.sources.metrics.metric_source import (
 )
 from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.key_questions import choose_questions
 from pipeline.sources.records.pieces import SCHEMAS, Kind, ReadTask, run_read_task
 from pipeline.sources.records.record_scan import plan_segment_tasks
-from pipeline.sources.records.scan_settings import ScanSettings, take_secret
+from pipeline.sources.records.scan_settings import ScanSettings, choose_questions, take_secret
 from pipeline.sources.source import ClusterReading
 from pipeline.stages import Parts, Pieces, Staging
 from pipeline.transforms.counters import SampleSettings

@@ -14,7 +14,7 @@ from pipeline.sources.questions import NAMED, SourceAvailability
 from pipeline.sources.records.pieces import Kind
 from pipeline.storage.data_files import load_stored
 from pipeline.storage.durability import has_table
-from pipeline.storage.file_writer import Scope
+from pipeline.storage.files import Scope
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.storage.window_status import StoredWindows, committed_windows
 from pipeline.tables.bronze import WINDOW_STATUS

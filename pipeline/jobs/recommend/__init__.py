@@ -22,7 +22,7 @@ from pipeline.model.verdict import BrokerLoad
 from pipeline.model.window import TimeWindow
 from pipeline.rules.disks import DISK_COLUMNS, disk_fillings
 from pipeline.runs import JobReport, Row, RunContext
-from pipeline.storage.outages import asked_within_ms
+from pipeline.storage.observations import asked_within_ms
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE

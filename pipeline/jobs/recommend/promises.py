@@ -22,8 +22,7 @@ from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import HOT_KEYS, PROMISES, RECOMMENDATIONS, TOPIC_HEALTH
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
-from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
-from pipeline.tables.silver import PRODUCER_NODES
+from pipeline.tables.silver import PRODUCER_NODES, PRODUCER_SESSIONS, SERVICE_MODELS
 from pipeline.tables.values import values_of
 
 

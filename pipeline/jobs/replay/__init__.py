@@ -29,8 +29,8 @@ from pipeline.replay.topics import TopicInput, list_topics, replay_topic
 from pipeline.runs import JobReport, RunContext, TableRows
 from pipeline.sources.questions import name_some
 from pipeline.stages import Staging, map_groups, pack_value, unpack_value
-from pipeline.storage.file_writer import WRITTEN
-from pipeline.storage.staging import open_staging_folder
+from pipeline.storage.files import WRITTEN
+from pipeline.storage.locks import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import windows_in_doubt
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS

@@ -23,7 +23,7 @@ from pipeline.replay.simulated.topics import OTHER_ERROR, SimulatedTopic
 from pipeline.replay.topics import TopicInput, describe_topic, list_topics
 from pipeline.runs import RunContext
 from pipeline.stages import Staging, unpack_value
-from pipeline.storage.staging import open_staging_folder
+from pipeline.storage.locks import open_staging_folder
 from pipeline.tables.replay import HASH_VERDICTS
 
 

@@ -1,16 +1,11 @@
 """The cluster's metadata where hosts tell it differently: what most of them say.
 
-Every broker keeps the metadata log, so every host tells the history of the whole cluster, from where its log begins to where it
-ends. Between these it speaks about each moment; between honest hosts the shorter history is a part of the longer one.
-
-1. A host that more hosts contradict than confirm at a moment is left out, with all it brought, if they are half of all.
-2. Where as many contradict it as confirm it, the windows are in doubt.
-3. What fewer than half of the hosts tell of a moment does not count until others confirm it: it is cut off, and if it is
-   about the windows, they are in doubt. Others may have been read too early to know.
-4. Of the histories that reach back to the windows, one counts whose beginning more than half of these know.
-
-Hosts whose metadata ends before the windows confirm nothing, and are not waited for. One host alone is believed. So is who tells
-of a time before all others' logs begin.
+Every host tells the cluster's history from where its metadata log begins to where it ends; between honest ones a shorter is a part
+of a longer. A host that more contradict than confirm at a moment is left out, with all it brought, if they are half of all; where
+as many do, the windows are in doubt. What fewer than half tell is cut off until others confirm it, and windows that it is about are
+in doubt: others may have been read too early to know. Of histories that reach back to the windows one counts whose beginning more
+than half know. Hosts whose metadata ends before the windows confirm nothing and are not waited for. One host alone is believed,
+and so is who tells of a time before all others' logs begin.
 """
 
 from __future__ import annotations
@@ -95,7 +90,6 @@ class _Told:
         return at_ms < self.end_ms or at_ms <= self.settled_ms
 
     def iter_facts(self, key: object) -> Iterator[tuple[int, _Told, object]]:
-        """What it says of one thing, from its beginning on."""
         timeline: Timeline[Any] = self.timelines.get(key, Timeline())
         yield self.since_ms, self, timeline.at(self.since_ms)
         for moment, value in zip(timeline.moments_ms, timeline.values, strict=True):

@@ -1,8 +1,6 @@
 """Reads a broker's own disks, from where it last stopped, into the host's landing folder. No Spark, no JVM.
 
-Parts are written first, the manifest that names them last: a collector that dies at any moment has committed all of a
-stretch or nothing of it, and the next one goes on from the manifest. Where two run at once by mistake, the one that commits
-last counts, with its own parts alone.
+Parts come first, the manifest that names them last: who dies has committed a stretch or nothing. Of two the last to commit counts.
 """
 
 import os
@@ -40,14 +38,11 @@ COMMIT_BYTES = 512 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimit:
-    """Read rate of a collector, and its clock."""
-
     bytes_per_s: int
     clock: Callable[[], float]  # seconds
     pause: Callable[[float], None]
 
     def keep(self, read_bytes: int, since_s: float) -> None:
-        """Waits until the rate allows the bytes read since a moment."""
         ahead_s = read_bytes / self.bytes_per_s - (self.clock() - since_s)
         if ahead_s > 0:
             self.pause(ahead_s)
@@ -76,10 +71,7 @@ class CollectorReport:
 
 
 def collect(request: CollectRequest, landing: StoredFolder, rate_limit: RateLimit) -> CollectorReport:
-    """Collects what is new on this host.
-
-    `ConfigError` if the host has no name, or was collected with other settings before, `NothingUsableError` without a log.
-    """
+    """Collects what is new on this host; `ConfigError`: no name, or other settings before; `NothingUsableError`: no log."""
     tree = discover_logs(request.paths)
     if not tree.directories:
         raise NothingUsableError("; ".join(f"{p.path}: {p.reason}" for p in tree.problems) or "no log to collect")
@@ -178,7 +170,6 @@ class _Collector:
         self._progress[progress.key] = progress
 
     def _commit(self, collected_at_ms: int, state: HostState | None = None) -> None:
-        """Writes the buffered parts, then the manifest, then deletes expired parts."""
         oldest_ms = self._request.as_of_ms - self._request.keep_ms
         newest_ms = max((_newest(rows) for rows in self._held[Kind.BATCHES]), default=-1)
         for kind, tables in self._held.items():
@@ -226,7 +217,6 @@ class _Collector:
         )
 
     def _name(self, path: str) -> str:
-        """A path as tables show it: below the host's name."""
         absolute = Path(path).absolute()
         is_below = absolute.is_relative_to(self._root)
         return str(Path(self.done.host, absolute.relative_to(self._root))) if is_below else path
@@ -255,7 +245,6 @@ def _encode(kind: Kind, schema: pa.Schema) -> dict[str, Any]:
 
 
 def _newest(rows: pa.Table) -> int:
-    """Returns the newest timestamp of batches, outliers left out."""
     stamps = rows.filter(pc.invert(rows["is_time_outlier"]))["max_timestamp"]
     newest = pc.max(stamps.cast(pa.int64())).as_py()
     return -1 if newest is None else newest // 1000

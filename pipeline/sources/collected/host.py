@@ -94,7 +94,6 @@ class Host:
 
     @property
     def broker_ids(self) -> set[int | None]:
-        """Brokers whose disks it has."""
         return {directory.broker_id for directory in self.manifest.state.directories}
 
     def list_gaps(self) -> Iterator[tuple[TopicPartition, str, TimeWindow]]:
@@ -114,7 +113,6 @@ class Host:
                 yield TopicPartition(progress.topic, progress.partition), progress.topic_id, gap
 
     def parts_within(self, span: TimeWindow) -> list[Part]:
-        """Parts that may have rows of a span's windows."""
         begun = (part for part in self.manifest.parts if part.start_ms < span.end_ms)
         return [part for part in begun if part.end_ms >= span.start_ms or part.start_ms < 0]
 
@@ -154,10 +152,7 @@ def _read_host(landing: StoredFolder, name: str, span: TimeWindow) -> Host | Non
 
 
 def read_part(folder: StoredFolder, part: Part, window_ms: int, filters: pc.Expression | None = None) -> pa.Table:
-    """Reads the rows of a part.
-
-    `InputError` if it is gone, damaged, or has other rows or windows than the manifest says or a collector writes.
-    """
+    """Reads the rows of a part; `InputError` if it is gone, damaged, or not what the manifest says and a collector writes."""
     content, path = folder.read(part.path), f"{folder.location}/{part.path}"
     if content is None:
         raise InputError("named by the manifest, but gone: run again, without its host", path=path)
@@ -172,12 +167,10 @@ def read_part(folder: StoredFolder, part: Part, window_ms: int, filters: pc.Expr
 
 
 def list_names(keys: Collection[tuple[str | int, ...]]) -> pa.Array:
-    """Keys as one text each."""
     return pa.array(["\0".join(map(str, key)) for key in keys], pa.string())
 
 
 def name_partitions(rows: pa.Table) -> pa.ChunkedArray:
-    """Topic, topic id and partition of each row as one text."""
     return pc.binary_join_element_wise(rows["topic"], rows["topic_id"], rows["partition"].cast(pa.string()), "\0")
 
 
@@ -242,7 +235,6 @@ def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.T
 
 
 def _iter_batches(file: pq.ParquetFile, names: list[str], filters: pc.Expression | None) -> Iterator[pa.RecordBatch]:
-    """Rows piece by piece, until they are more than a part ever has."""
     text_bytes = held_bytes = 0
     for group in range(file.num_row_groups):
         for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=names, use_threads=False):
@@ -257,7 +249,6 @@ def _iter_batches(file: pq.ParquetFile, names: list[str], filters: pc.Expression
 
 
 def _count_text_bytes(column: pa.Array) -> int:
-    """Bytes of texts once each stands in its row."""
     if not pa.types.is_dictionary(column.type):
         return 0
     lengths = pc.binary_length(column.dictionary.cast(pa.binary())).cast(pa.int64())

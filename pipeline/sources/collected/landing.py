@@ -1,4 +1,9 @@
-"""What hosts brought of a cluster: which of them count, what each may speak for, and what is not as they say."""
+"""Which hosts' rows count: not what hosts may not speak for, and of each partition the leader's, of others what its log did not have.
+
+The metadata decides, not how far a host says it read: first the host whose broker leads by the latest epoch and was collected since
+it began, then those that led before, then others. A host gives windows whose offsets are all below what those before it begin with:
+above that it has the same, or records that no replica took over before an unclean election.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +11,113 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import compress
-from typing import Any
+from itertools import compress, pairwise
+from typing import Any, Self
 
 from pipeline.model.cluster import CLUSTER_METADATA, ONLY_REPLICA, ClusterHistory
-from pipeline.model.log import Problem, TopicPartition
-from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, LogDirectory, LogTree, PartitionDirectory
-from pipeline.model.window import TimeWindow
+from pipeline.model.log import Problem, TopicPartition, fits_topics
+from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, DirectoryKind, LogDirectory, LogTree, PartitionDirectory
+from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.collected.agreement import Agreement
-from pipeline.sources.collected.copies import NO_COPIES, Copies, choose_copies
-from pipeline.sources.collected.host import MOST_PROBLEMS, MOST_TEXT, Host
+from pipeline.sources.collected.host import MOST_PROBLEMS, MOST_TEXT, Host, PartitionId, iter_window_rows
 from pipeline.sources.questions import name_some
+
+_NO_LIMIT = 2**63 - 1
+Windows = frozenset[int]
+_Ranges = Mapping[PartitionId, Mapping[int, tuple[int, int]]]  # first and last offset by window's start
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    # by host, the partitions, and of each its windows; None for all
+    of: tuple[Mapping[PartitionId, Windows | None], ...]
+    lacks: tuple[tuple[PartitionId, str], ...]  # partition, and what of it is counted from nowhere
+
+
+NO_COPIES = Copies((), ())
+
+
+def choose_copies(
+    hosts: Sequence[Host], history: ClusterHistory, span: TimeWindow, topics: Collection[str] = ()
+) -> Copies:
+    holders: dict[PartitionId, list[int]] = defaultdict(list)
+    for index, host in enumerate(hosts):
+        for progress in host.manifest.progress:
+            if fits_topics(progress.topic, topics):
+                holders[progress.key].append(index)
+    shared: dict[int, list[PartitionId]] = defaultdict(list)
+    for key, places in holders.items():
+        for index in places if len(places) > 1 else ():
+            shared[index].append(key)
+    ranges = {index: _read_ranges(hosts[index], span, keys) for index, keys in shared.items()}
+    disks = [_Disks.of(host) for host in hosts]
+    chosen: list[dict[PartitionId, Windows | None]] = [{} for _ in hosts]
+    lacks: list[tuple[PartitionId, str]] = []
+    for key, places in holders.items():
+        ordered = sorted(places, key=lambda index: _rank(hosts[index], disks[index], key, history, span), reverse=True)
+        chosen[ordered[0]][key] = None
+        limit = _NO_LIMIT
+        for before, index in pairwise(ordered):
+            # the first offset that a host has: in the rows, or in the log as it was when it was read last
+            firsts = (first for first, _ in ranges[before].get(key, {}).values())
+            limit = min([limit, disks[before].starts.get(key, _NO_LIMIT), *firsts])
+            own = ranges[index].get(key, {})
+            if windows := frozenset(start_ms for start_ms, (_, last) in own.items() if last < limit):
+                chosen[index][key] = windows
+            lacks += [
+                (key, f"offsets {first} to {limit - 1} of {format_instant(start_ms)} are on {hosts[index].name} alone")
+                for start_ms, (first, last) in sorted(own.items())
+                if first < limit <= last
+            ]
+    return Copies(tuple(chosen), tuple(lacks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Disks:
+    """What a host's disks hold, by partition: looked up once for each log of the cluster."""
+
+    broker_ids: frozenset[int | None]
+    held: frozenset[PartitionId]
+    starts: Mapping[PartitionId, int]  # first offsets
+
+    @classmethod
+    def of(cls, host: Host) -> Self:
+        state = host.manifest.state
+        starts: dict[PartitionId, int] = {}
+        for one in state.replicas:
+            if one.log_start_offset is not None and not one.is_future:
+                key = one.topic, one.topic_id or "", one.partition
+                starts[key] = min(starts.get(key, _NO_LIMIT), one.log_start_offset)
+        live = [log for _, log in LogTree(directories=state.directories).iter_partitions(kind=DirectoryKind.LIVE)]
+        held = frozenset((log.topic, log.topic_id or "", log.partition) for log in live)
+        return cls(frozenset(found.broker_id for found in state.directories), held, starts)
+
+
+def _rank(
+    host: Host, disks: _Disks, key: PartitionId, history: ClusterHistory, span: TimeWindow
+) -> tuple[bool, int, bool, int]:
+    topic, topic_id, partition = key
+    all_terms = [
+        term
+        for term in history.leader_terms(TopicPartition(topic, partition))
+        if topic_id in {"", term.topic_id or topic_id}
+    ]
+    # the first leader is a better guess than none
+    terms = [one for one in all_terms if one.since_ms is None or one.since_ms < span.end_ms] or all_terms[:1]
+    led = max((index for index, term in enumerate(terms) if term.leader_id in disks.broker_ids), default=-1)
+    has_been_read = led >= 0 and host.manifest.collected_at_ms >= min(terms[led].since_ms or 0, span.end_ms)
+    return has_been_read, led, key in disks.held, host.manifest.collected_at_ms
+
+
+def _read_ranges(host: Host, span: TimeWindow, partitions: Collection[PartitionId]) -> _Ranges:
+    ranges: dict[PartitionId, dict[int, tuple[int, int]]] = defaultdict(dict)
+    for row in iter_window_rows(host, span, partitions):
+        of_key = ranges[str(row["topic"]), str(row["topic_id"]), int(row["partition"])]
+        start_ms, first, last = (int(row[name]) for name in ("window_start_ms", "first_offset", "last_offset"))
+        known = of_key.get(start_ms, (first, last))
+        of_key[start_ms] = min(known[0], first), max(known[1], last)
+    return ranges
+
 
 _OTHERS_DIRECTORIES = "log directories that are not this broker's by the metadata, left out:"
 _CONTRADICTING = "parts that contradict each other, left out:"
@@ -26,11 +127,7 @@ _OTHERS_PARTITIONS = "partitions that the metadata does not place on this host, 
 def keep_what_is_placed(
     hosts: Sequence[Host], history: ClusterHistory, since_ms: int, problems: list[Problem]
 ) -> list[Host]:
-    """Hosts without log directories and partitions that the metadata does not place on them; `problems` takes those.
-
-    A partition counts as placed on every broker that ever was a replica of it. One that the metadata does not know may
-    have been deleted before `known_since_ms`: it is left out where that is before `since_ms`, the first window's start.
-    """
+    """Hosts without what the metadata never placed on their brokers; `problems` takes it, unless it may have been deleted before."""
     if history.state_source == ONLY_REPLICA:
         return list(hosts)
     # the cluster that most hosts' log directories are of; None where as many say another
@@ -68,7 +165,6 @@ class _Placement:
         return not registered or directory.directory_id in registered
 
     def allows(self, key: TopicPartition, topic_id: str | None, brokers: Collection[int | None]) -> bool:
-        """Whether one of the brokers may hold the partition."""
         if key.topic == CLUSTER_METADATA_TOPIC:
             return key.partition == 0
         if key not in self._replicas:
@@ -109,7 +205,6 @@ def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
 
 
 def list_faults(host: Host) -> Iterator[Problem]:
-    """What its collector could not read: a thousand of them, and how many more."""
     problems = host.manifest.state.problems
     for one in problems[:MOST_PROBLEMS]:
         yield replace(one, path=one.path[:MOST_TEXT], reason=one.reason[:MOST_TEXT])
@@ -118,7 +213,6 @@ def list_faults(host: Host) -> Iterator[Problem]:
 
 
 def list_disputes(hosts: Sequence[Host]) -> list[str]:
-    """Hosts that say they are one broker."""
     claims: dict[int, set[str]] = defaultdict(set)
     for host in hosts:
         for directory in host.manifest.state.directories:
@@ -133,23 +227,17 @@ def list_disputes(hosts: Sequence[Host]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landing:
-    """Hosts of a cluster."""
-
     hosts: tuple[Host, ...] = ()  # those that count, without what the metadata does not place on them
     copies: Copies = NO_COPIES  # what is read of each
     doubts: tuple[str, ...] = ()  # what the windows lack, or may lack
     choose: Callable[[Sequence[Host]], Copies] = lambda _: NO_COPIES  # chooses the copies among some of the hosts
 
     def without(self, hosts: Collection[Host]) -> Landing:
-        """The same without some hosts; others' copies count in their place."""
         kept = tuple(host for host in self.hosts if host not in hosts)
         return replace(self, hosts=kept, copies=self.choose(kept))
 
     def doubting(self, found: Iterable[Mapping[str, Any]], disputed: Iterable[Mapping[str, Any]]) -> Landing:
-        """The same, with what the tasks found: parts that could not be read, and such as hold other batches than counted.
-
-        `found`: rows of `SUMMARY_SCHEMA`, those of kind `shortfall` among them; `disputed`: see `transforms.coverage`.
-        """
+        """The same, with parts that tasks could not read (`shortfall` rows of `SUMMARY_SCHEMA`), or with other batches than counted."""
         lost = dict.fromkeys(str(row["reason"]) for row in found if row["row_kind"] == "shortfall")
         return replace(self, doubts=(*self.doubts, *lost, *sorted(map(_describe_dispute, disputed))))
 
@@ -193,10 +281,7 @@ def settle(
 
 
 def _list_overstated(hosts: Sequence[Host], copies: Copies) -> list[str]:
-    """Partitions of which a host says that it read further than what it read of them goes.
-
-    A segment that is complete may end before the next one's first offset: the cleaner took what was between.
-    """
+    """Partitions of which a host says that it read further than it did; the cleaner may have taken a complete segment's end."""
     overstated = []
     for host, of_host in zip(hosts, copies.of, strict=True):
         # first offsets of the segments that are on the host's disks, by partition

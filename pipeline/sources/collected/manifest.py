@@ -1,9 +1,6 @@
-"""The manifest of one host's landing folder: what was collected, and where to go on. Written last, it is the commit.
+"""The manifest of a host's landing folder: what was collected, and where to go on. Written last, it is the commit.
 
-    <landing>/<host>/manifest.json.zst         the only file that is replaced
-    <landing>/<host>/parts/<number>-<kind>.parquet
-
-A part that no manifest names was left by a collector that died: nothing reads it, a later run deletes it.
+`<landing>/<host>/manifest.json.zst` alone is replaced; a file of `parts/` that none names is a dead collector's: a later run deletes it.
 """
 
 from __future__ import annotations
@@ -73,8 +70,6 @@ class CollectedAs(_Stored):
 
 
 class Part(_Stored):
-    """A Parquet file of one kind of rows."""
-
     path: str = Field(pattern=r"^parts/[A-Za-z0-9][A-Za-z0-9._-]*\.parquet$")  # below the host's folder
     kind: Literal["summaries", "batches", "keys", "others", "arrivals"]
     size_bytes: int = Field(ge=0, le=_MOST_PART_BYTES)
@@ -93,8 +88,6 @@ class SegmentTotals(_Stored):
 
 
 class LogProgress(_Stored):
-    """Where to go on in a partition's log."""
-
     topic: str
     topic_id: str
     partition: int = Field(ge=0, le=MAX_PARTITION_NUMBER)
@@ -119,8 +112,6 @@ class LogProgress(_Stored):
 
 
 class HostState(_Stored):
-    """What a host's disks show but the batches."""
-
     directories: tuple[LogDirectory, ...]  # without their checkpoints
     cleaned: tuple[str, ...]  # topics of which a cleaner has a checkpoint
     replicas: tuple[ReplicaState, ...]
@@ -227,15 +218,12 @@ class HostState(_Stored):
 
     @property
     def log_directories(self) -> tuple[LogDirectory, ...]:
-        """The directories; the first one has the topics that are cleaned."""
         cleaned = {TopicPartition(topic, 0): 0 for topic in self.cleaned}
         first, *others = self.directories or (None,)
         return () if first is None else (replace(first, cleaner_offsets=cleaned), *others)
 
 
 class Manifest(_Stored):
-    """All that a host's collector has committed."""
-
     format: int = FORMAT
     host: str
     collected_as: CollectedAs
@@ -245,23 +233,16 @@ class Manifest(_Stored):
     progress: tuple[LogProgress, ...] = ()
 
     @model_validator(mode="after")
-    def _progress_is_one_a_log(self) -> Self:
+    def _nothing_is_named_twice(self) -> Self:
         if len({one.key for one in self.progress}) != len(self.progress):
             raise ValueError("progress of a log twice")
-        return self
-
-    @model_validator(mode="after")
-    def _each_part_is_named_once(self) -> Self:
         if len({one.path for one in self.parts}) != len(self.parts):
             raise ValueError("a part twice")
         return self
 
 
 def read_manifest(folder: StoredFolder) -> Manifest | None:
-    """Reads the manifest of a host's folder; None before its first commit.
-
-    `InputError` if it is damaged, or of a newer format, `StorageError` if it cannot be read.
-    """
+    """A host's manifest; None before its first commit; `InputError` if damaged or of a newer format, `StorageError` if not read."""
     path = f"{folder.location}/{MANIFEST}"
     packed = folder.read(MANIFEST, _MOST_PACKED_BYTES)
     if packed is None:
@@ -279,7 +260,6 @@ def read_manifest(folder: StoredFolder) -> Manifest | None:
 
 
 def _parse_int64(digits: str) -> int:
-    """A number of a manifest: all are 64 bits in tables."""
     number = int(digits)
     if not -_INT64 <= number < _INT64:
         raise ValueError("a number beyond 64 bits")
@@ -287,7 +267,6 @@ def _parse_int64(digits: str) -> int:
 
 
 def write_manifest(folder: StoredFolder, manifest: Manifest) -> int:
-    """Commits; returns the bytes written."""
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(manifest.model_dump_json(exclude_defaults=True).encode())

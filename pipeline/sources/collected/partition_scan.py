@@ -16,11 +16,10 @@ from pipeline.sources.files.log_gaps import find_begin_ms, find_sent_ms
 from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.records.batch_rows import LeaderEpochs, make_batch_rows
 from pipeline.sources.records.event_time import NEIGHBOURS, EventTimes, assign_event_times
-from pipeline.sources.records.pieces import Kind, Piece, join_pieces
+from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind, Piece, join_pieces, segment_row, summarise_scan
 from pipeline.sources.records.record_scan import scan_file_records
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import ScannedSegment, place_batches, with_file_facts
-from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, segment_row, summarise_scan
 
 UNIT_BYTES = 128 << 20
 """About how much of a log is read at once."""
@@ -30,8 +29,6 @@ _NOBODY = LeaderEpochs({}, {})  # who led is known where the rows are taken up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadUnit:
-    """Rows of a stretch of a segment."""
-
     pieces: tuple[Piece, ...]
     progress: LogProgress
     read_bytes: int
@@ -45,10 +42,7 @@ def read_partition(
     name: Callable[[str], str],
     unit_bytes: int = UNIT_BYTES,
 ) -> Iterator[ReadUnit]:
-    """Reads what is committed of a log and not collected yet, stretch by stretch; `OSError` for a file that cannot be read.
-
-    `reads`: the partition's segments, in order of offsets. `name`: what a path is called in the rows.
-    """
+    """Reads what is committed of a log, given its segments in order, and not collected yet; `OSError` for a file that is not read."""
     for read in reads:
         while progress is None or not 0 <= read.next_base_offset <= progress.next_offset:
             try:
@@ -93,10 +87,7 @@ def _read_stretch(
 def _scan_on(
     read: SegmentRead, known: LogProgress | None, next_offset: int, unit_bytes: int
 ) -> tuple[HeaderScan, int, int]:
-    """Scans headers from `next_offset` on; returns them and the positions searched.
-
-    The batch read last is looked at again: where it is not at its place, the cleaner has rewritten the file.
-    """
+    """Headers from `next_offset` on, and the positions searched; the batch read last must be where it was: a cleaner rewrites files."""
     path = Path(read.path)
     file_bytes = path.stat().st_size
     if known is not None and known.position < file_bytes:
@@ -160,7 +151,6 @@ def _note_lost(
 
 
 def _add(known: LogProgress | None, read: SegmentRead, scanned: ScannedSegment) -> SegmentTotals:
-    """Adds up the segment's row over all that is collected of it."""
     row = segment_row(read, scanned)
     producers = set(sum_headers(scanned.headers).producer_ids)
     if known is not None:

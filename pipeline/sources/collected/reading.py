@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.cluster import NO_LEADER
 from pipeline.model.window import instant_of
-from pipeline.sources.collected.copies import Windows
 from pipeline.sources.collected.host import (
     MOST_PROBLEMS,
     PartitionId,
@@ -20,15 +19,14 @@ from pipeline.sources.collected.host import (
     read_part,
     window_starts,
 )
-from pipeline.sources.collected.landing import Landing
+from pipeline.sources.collected.landing import Landing, Windows
 from pipeline.sources.collected.manifest import CollectedAs, Part
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.questions import name_some
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.pieces import Kind, Piece, ReadTask
+from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind, Piece, ReadTask
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import MISSING, LogName
-from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
 
 NEEDS_KEYS = "collected keys are pseudonyms: keys.strategies and keys.mode counts_only need the keys themselves"
 TASK_BYTES = 16 << 20  # of parts, which hold some hundred times as much log
@@ -41,8 +39,6 @@ _UNFILLED = "its records do not fill its offsets, though the topic is not compac
 
 @dataclass(frozen=True, slots=True)
 class CollectedTask:
-    """Parts of one host that one task reads."""
-
     folder: StoredFolder
     parts: tuple[Part, ...]
     copies: Mapping[PartitionId, Windows | None]  # starts of the windows wanted; None for all
@@ -50,7 +46,6 @@ class CollectedTask:
     leaders: LeaderEpochs
 
     def run(self) -> Iterator[Piece]:
-        """Reads the rows of the partitions wanted in the windows wanted; a part that is damaged becomes a problem."""
         for part in self.parts:
             kind = Kind(part.kind)
             try:
@@ -144,7 +139,6 @@ class RefusedHost:
 
 
 def _cut_problems(rows: pa.Table, path: str) -> pa.Table:
-    """The rows of a part without most of its problems, where they are more than `MOST_PROBLEMS`: the driver holds them all."""
     is_problem = pc.equal(rows["row_kind"], "problem")
     problems = rows.filter(is_problem)
     if (more := problems.num_rows - MOST_PROBLEMS) <= 0:
@@ -196,10 +190,7 @@ def _as_summaries(counted: pa.Table, row_kind: str, names: Sequence[str]) -> pa.
 def plan_collected_tasks(
     landing: Landing, settings: ScanSettings, collected_as: CollectedAs, leaders: LeaderEpochs
 ) -> list[ReadTask]:
-    """Plans tasks over the parts with rows of the run's windows.
-
-    `ConfigError` if all hosts were collected with other settings than the run's, or the run asks about keys themselves.
-    """
+    """Tasks over parts with rows of the run's windows; `ConfigError` if all hosts have other settings, or keys are asked about."""
     if settings.questions:
         raise ConfigError(NEEDS_KEYS)
     foreign = [host for host in landing.hosts if host.manifest.collected_as != collected_as]

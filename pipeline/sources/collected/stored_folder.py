@@ -24,20 +24,13 @@ MOST_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class StoredFolder:
-    """A folder by path or URI. A file appears as a whole or not at all: by rename, or by one PUT.
-
-    Every method raises `StorageError` in one line where the storage fails.
-    """
+    """A folder by path or URI, whose files appear whole or not at all (a rename, or one PUT); `StorageError` where storage fails."""
 
     location: str
     storage: Storage = NO_STORAGE
 
     def read(self, name: str, most_bytes: int = MOST_BYTES) -> bytes | None:
-        """Reads a file; None where there is none.
-
-        `InputError` if it is larger, no regular file, denied by the store, or a link out of the folder; of a file system also
-        where it cannot be read.
-        """
+        """Reads a file, None where there is none; `InputError`: too large, no regular file, denied, not read, or a link out of the folder."""
         try:
             if not is_remote(self.location):
                 return self._read_local(name, most_bytes)
@@ -66,13 +59,11 @@ class StoredFolder:
             raise InputError(f"cannot be read: {error.strerror}", path=path) from error
 
     def leads_out(self, name: str) -> bool:
-        """True where a file or folder of a file system is a link that leads out of this folder."""
         if is_remote(self.location):
             return False
         return not is_below(Path(self._path(name)), os.path.realpath(self.location))
 
     def write(self, name: str, content: bytes) -> None:
-        """Writes or replaces a file; it is durable when this returns."""
         try:
             if not is_remote(self.location):
                 path = Path(self._path(name))
@@ -128,7 +119,6 @@ class StoredFolder:
         return sorted(info.base_name for info in infos if info.type is fs.FileType.Directory)
 
     def delete(self, name: str) -> None:
-        """Deletes a file; a missing one is no error."""
         try:
             self._system.delete_file(self._path(name))
         except FileNotFoundError:

@@ -51,7 +51,6 @@ class WindowState(NamedTuple):
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The columns that every row of the window begins with."""
         observed_at = None if self.observed_at_ms is None else instant_of(self.observed_at_ms)
         return {"window_start": instant_of(self.window.start_ms), "observed_at": observed_at}
 
@@ -62,10 +61,7 @@ def list_window_states(
     epochs: Mapping[int, Mapping[PartitionKey, int]] | None = None,
     newest: TimeWindow | None = None,
 ) -> list[WindowState]:
-    """The cluster's state at the end of each window; `newest` is the one that a live cluster's state was observed for.
-
-    `epochs`: by window's start, the largest leader epoch among the batches of each partition.
-    """
+    """The cluster's state at each window's end; `epochs`: by window's start, each partition's largest; `newest`: of what is observed."""
     states = []
     for window in windows:
         window_epochs = (epochs or {}).get(window.start_ms, {})
@@ -168,10 +164,7 @@ def iter_cluster_state_rows(
     *,
     moving: Collection[Moving] = (),
 ) -> Iterator[dict[str, Any]]:
-    """One row per replica and window: leader and in-sync set at the window's end, sizes and offsets as found on disk.
-
-    Windows not observed have leaders only; `moving`, of kafka-reassign-partitions, is of when its texts were read.
-    """
+    """A row per replica and window: leader and in-sync set at its end, sizes as found on disk; leaders only where not observed."""
     found_on_disk = {(r.topic_partition, r.broker_id): r for r in replicas if not r.is_future}
     for known in states:
         state, on_disk = known.state, found_on_disk if known.is_observed else {}
@@ -198,7 +191,6 @@ def iter_cluster_state_rows(
 
 
 def with_leaders(rows: Iterable[dict[str, Any]], state: ClusterState) -> Iterator[dict[str, Any]]:
-    """Stored rows of `bronze.cluster_state` with the leaders of a state, where it knows them; all else as it was observed."""
     for row in rows:
         known = state.partitions.get(TopicPartition(row["topic"], row["partition"]))
         if known is None or known.leader_id == NO_LEADER or (known.topic_id or "") != row["topic_id"]:
@@ -252,6 +244,5 @@ def compacted_topics(state: ClusterState, tree: LogTree) -> frozenset[str]:
 
 
 def retention_ms(configs: Mapping[str, str]) -> int | None:
-    """`retention.ms` where the topic sets it; None where it is not known or unlimited."""
     value = configs.get("retention.ms")
     return int(value) if value is not None and value.isascii() and value.isdecimal() and len(value) < 19 else None

@@ -1,8 +1,4 @@
-"""Partition leaders from the best source there is, and the log end of each replica.
-
-Order of sources: the KRaft metadata log in a log directory; the text of `kafka-topics --describe`; the replicas found
-(a partition with one replica is led by the broker that holds it; with several, the leader is not known).
-"""
+"""Partition leaders from the metadata log, else the text of `kafka-topics --describe`, else an only replica; and each replica's log end."""
 
 import contextlib
 from collections import defaultdict
@@ -71,7 +67,6 @@ def with_ids_by_name(
 
 
 def with_named_brokers(history: ClusterHistory) -> ClusterHistory:
-    """The history with the brokers that hold replicas, where no source registers any."""
     if history.brokers:
         return history
     states = (state for timeline in history.partitions.values() for state in timeline.values if state is not None)
@@ -104,10 +99,7 @@ def infer_from_replicas(tree: LogTree) -> ClusterHistory:
 
 
 def read_replica_states(tree: LogTree) -> tuple[tuple[ReplicaState, ...], tuple[Problem, ...]]:
-    """How far each replica's log reaches, by topic-partition and broker, and what could not be read.
-
-    Of its last segment the last batches tell, from where the index says on; not of replicas to be deleted and strays.
-    """
+    """How far each replica's log reaches, by its last batches, and what could not be read; not of those to be deleted, nor strays."""
     problems: list[Problem] = []
     states = [
         _read_replica(log_directory, partition, problems)

@@ -28,8 +28,6 @@ class Listing:
 
 
 class DirectoryWalk:
-    """One discovery: lists directories, keeps the problems."""
-
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.met_again = False  # a directory below the path entered last had been listed before, so was left out
@@ -103,7 +101,6 @@ class DirectoryWalk:
             return otherwise
 
     def read_start(self, path: Path, size: int) -> tuple[bytes, int] | None:
-        """The first bytes of a file and its size; None, with a problem noted, where it cannot be read."""
         try:
             with open_regular(path, follows=path in self._links) as file:
                 return file.read(size), os.fstat(file.fileno()).st_size
@@ -175,12 +172,10 @@ def is_there(path: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """As `Path.is_file`, and false where that raises."""
     return os.path.isfile(path)  # noqa: PTH113 - it swallows every OSError
 
 
 def is_folder(path: Path) -> bool:
-    """As `Path.is_dir`, and false where that raises."""
     return os.path.isdir(path)  # noqa: PTH112 - it swallows every OSError
 
 
@@ -215,7 +210,6 @@ def refuse_odd_paths(root: Path, paths: Iterable[Path], problems: list[Problem])
 
 
 def is_below(path: Path, inside: str) -> bool:
-    """Whether a path leads to something within a folder, which is named without links; no where that cannot be seen."""
     try:
         return Path(os.path.realpath(path)).is_relative_to(inside)
     except OSError:  # of a link in a folder that may not be entered

@@ -1,9 +1,8 @@
 """Segments as texts of `kafka-dump-log` show them: a tree of log directories, as if the disks themselves were there.
 
-A text holds one file after another, each under the path that was dumped; the driver finds where each begins and ends,
-and tasks parse the parts they scan. A text is believed up to the first line that is not about segments or batches: a
-record's text could look like any line that follows. What a dump does not print is not known: keys, the batches' first
-timestamps, topic ids. Side files, the metadata log and directories on their way in or out are no load and left out.
+A text holds one file after another; the driver finds where each begins and ends, tasks parse those they scan. It is believed up to
+the first line not about segments or batches: a record's text could look like any that follows. Keys, first timestamps and topic ids
+are not known; side files, the metadata log and directories on their way in or out are left out.
 """
 
 from collections import defaultdict
@@ -91,8 +90,6 @@ def _known(broker_id: int) -> int | None:
 
 
 def with_topic_ids(tree: LogTree, partitions: Mapping[TopicPartition, PartitionState]) -> LogTree:
-    """The tree with the ids of topics that another source knows: a dump has none."""
-
     def named(partition: PartitionDirectory) -> PartitionDirectory:
         state = partitions.get(partition.topic_partition)
         return partition if state is None else replace(partition, topic_id=state.topic_id)
@@ -118,7 +115,6 @@ def scan_dump(part: TextPart, path: str) -> HeaderScan:
 
 
 def _read_text(path: Path, broker_id: int, problems: list[Problem]) -> Iterator[_Segment]:
-    """The segments of one text; what is wrong with one costs that one."""
     try:
         data = read_small(path, _MOST_DUMP_BYTES)
     except OSError as error:

@@ -13,7 +13,6 @@ from pipeline.model.window import TimeWindow, instant_of
 def iter_consumer_group_rows(
     cluster: str, groups: Iterable[tuple[int, ConsumerGroupMember]], windows: Sequence[TimeWindow]
 ) -> Iterator[dict[str, Any]]:
-    """One row per group, partition and moment of description, for the moments within the windows."""
     observed = ((window, at_ms, member) for at_ms, member in groups for window in windows if at_ms in window)
     return (group_row(cluster, *one) for one in observed)
 
@@ -24,7 +23,6 @@ def group_row(cluster: str, window: TimeWindow, observed_at_ms: int, member: Con
 
 
 def problems_of(rows: Iterable[Mapping[str, Any]]) -> list[Problem]:
-    """Problems found by Spark tasks, from collected rows of kind `problem`."""
     names = ("path", "position", "reason", "severity")
     return [
         Problem(**{name: row[name] for name in names}, first_bytes=bytes.fromhex(row["first_bytes_hex"]))

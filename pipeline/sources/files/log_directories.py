@@ -1,16 +1,8 @@
-"""Discovery: from a path to the brokers, disks, partition directories and segment files under it.
+"""Discovery: from a path (segment file, partition or log directory, or a tree of brokers' disks) to all under it; wrong is a `Problem`.
 
-A path may be a segment file, a partition directory, a log directory, or a tree that holds the log directories of
-several brokers, with several disks per broker. Nothing found wrong stops the rest: it becomes a `Problem`.
-
-What counts as what:
-
-1. A directory with `meta.properties`, or with partition directories or offset checkpoints in it, is a log directory.
-2. A directory with a name Kafka gives to partition directories and with Kafka's files in it is a partition directory.
-3. Any other directory is looked into.
-4. Only `<20 digits>.log` is live data. `.deleted`, `.cleaned` and the like are left alone.
-
-Links are followed only while they stay under the source root, and nothing is read twice.
+A directory with `meta.properties`, partition directories or offset checkpoints in it is a log directory; one with a name that Kafka
+gives partition directories, and Kafka's files, is one of these; any other is looked into. Only `<20 digits>.log` is live data.
+Links are followed while they stay under the source root, and nothing is read twice.
 """
 
 import os
@@ -143,12 +135,10 @@ def _with_root_files(listing: Listing, walk: DirectoryWalk, partitions: tuple[Pa
 
 
 def refuse_doubles(directories: Iterable[LogDirectory]) -> tuple[tuple[LogDirectory, ...], tuple[Problem, ...]]:
-    """Log directories without copies of a disk, by broker and path, and a problem for each copy.
+    """Log directories without copies of a disk (same cluster, node and `directory.id`; first by path stays), a problem for each.
 
-    1. Same cluster, same node, same `directory.id`: one disk was copied. The first by path is kept, others are refused.
-    2. Same node, other `directory.id`: a second disk of the broker; a live partition that a disk before holds is suspect.
-    3. No `directory.id` (before Kafka 3.7): a second disk where no live partition is in both, else a copy.
-    4. Partitions of one disk that were given one by one are not copies: they are put together.
+    Another `directory.id` is a second disk, a live partition of both is suspect; without ids (before Kafka 3.7) it is one where no live
+    partition is in both, else a copy. Partitions of one disk given one by one are put together.
     """
     kept: list[LogDirectory] = []
     problems: list[Problem] = []
@@ -184,7 +174,6 @@ def refuse_doubles(directories: Iterable[LogDirectory]) -> tuple[tuple[LogDirect
 
 
 def _merge(same: Sequence[LogDirectory]) -> LogDirectory:
-    """One log directory of which several partitions or files were given."""
     by_path: dict[str, list[PartitionDirectory]] = {}
     for directory in same:
         for partition in directory.partitions:

@@ -34,11 +34,7 @@ _COPIED_MS = 60_000  # by which metadata logs of brokers that are copied one aft
 def find_cut_logs(
     tree: LogTree, leaders: Mapping[TopicPartition, int], topics: Collection[str], *, start_ms: int, as_of_ms: int
 ) -> dict[TopicPartition, TimeWindow]:
-    """Of logs whose first segments are gone, the time that their records may be of: all until the first batch that is left.
-
-    What was deleted was written before the first segment that is left was begun. Gaps that end before `start_ms` are not
-    looked for; of the batches that say when a log begins none is later than `as_of_ms`.
-    """
+    """Of logs whose first segments are gone, the time their records may be of: until the first batch left, none later than `as_of_ms`."""
     gaps = {}
     for _, partition in choose_replicas(tree, leaders, topics):
         segment = next((one for one in partition.segments if one.size_bytes), None)
@@ -189,10 +185,7 @@ def list_active(reading: ClusterReading, window: TimeWindow) -> set[int]:
 
 
 def list_unmounted(reading: ClusterReading, window: TimeWindow) -> list[str]:
-    """Log directories that brokers had registered at a window's end, and still have, but no disk is (Kafka 3.7 and later).
-
-    Brokers none of whose disks was found are left out, and those with a directory whose id is not known.
-    """
+    """Log directories that brokers found had registered at a window's end, and have, but no disk is; none where an id is not known."""
     found: dict[int, set[str | None]] = defaultdict(set)
     for directory in reading.tree.directories:
         found[NO_LEADER if directory.broker_id is None else directory.broker_id].add(directory.directory_id)
@@ -206,7 +199,7 @@ def list_unmounted(reading: ClusterReading, window: TimeWindow) -> list[str]:
 
 
 def find_stale(reading: ClusterReading, window: TimeWindow) -> dict[int, int]:
-    """Brokers in the cluster at a window's end whose disks were copied before it, and until when they reach.
+    """Brokers in the cluster at a window's end whose disks were copied before, and until when they reach.
 
     Each broker keeps the metadata log, which grows all the time: one that ends well before the window's end while
     another broker's goes on is of an older copy. So are all where controllers write without a pause of that length, and a
@@ -234,11 +227,9 @@ def find_stale(reading: ClusterReading, window: TimeWindow) -> dict[int, int]:
 
 
 def weigh_disks(reading: ClusterReading, window: TimeWindow, arrived: Collection[int]) -> SourceAvailability:
-    """What disks hold of a window, given the brokers whose disks were read; counted are brokers, and what is missing by kind.
+    """What disks hold of a window, given the brokers whose were read: active brokers, registered log directories; missing by kind.
 
-    Expected are the active brokers, and the log directories that those found have registered. A partition is missing that
-    one of those found led at the window's begin or end, that was not deleted since, and has a log nowhere while others of
-    its topic have one, or one with a gap.
+    Missing is a partition that one of those led at its begin or end, whose log is nowhere, while others of the topic are, or has a gap.
     """
     history, found = reading.history, reading.directory_counts.keys()
     active = list_active(reading, window)

@@ -1,7 +1,4 @@
-"""Finds an offset or an instant in a partition: the segment, then the position through its indexes, as a broker does.
-
-References: `UnifiedLog.read` and `fetchOffsetByTimestamp`, `LogSegments.floorSegment` (Kafka 4.1).
-"""
+"""Finds an offset or an instant in a partition as a broker does (`UnifiedLog.read`, `fetchOffsetByTimestamp`, Kafka 4.1)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -52,10 +49,7 @@ def look_up_offset(directory: LogDirectory, partition: PartitionDirectory, offse
 
 
 def look_up_instant(directory: LogDirectory, partition: PartitionDirectory, at_ms: int) -> SegmentLookup:
-    """Finds the first record, in log order, whose timestamp is at or after an instant.
-
-    A broker asks the first segment alone whose largest timestamp reaches it: searching them in order finds the same.
-    """
+    """Finds the first record, in log order, at or after an instant: a broker asks the first segment that reaches it, too."""
 
     def find(segment: SegmentFile, index: OffsetIndex, times: TimeIndex) -> TimestampLookup:
         return find_timestamp(segment.path, at_ms, times, index, segment.base_offset or 0)

@@ -26,10 +26,9 @@ _SNAPSHOT_HEADER_TYPE = b"\x00\x03"
 
 
 def read_metadata_log(directory: PartitionDirectory) -> tuple[ClusterHistory | None, tuple[Problem, ...]]:
-    """The cluster's history from one `__cluster_metadata-0` directory, None where no record could be read; the problems.
+    """The history of one `__cluster_metadata-0`, None where no record could be read, and problems; also beyond the high watermark.
 
     A log that begins later than at 0 is read from the oldest snapshot that reaches it: earlier states are unknown.
-    Records beyond the quorum's high watermark are taken, too: nothing on disk says where it is.
     """
     problems: list[Problem] = []
     unread: list[UnreadState] = []

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pipeline.codec.log.log_directory import (
     DirectoryName,
@@ -19,6 +20,7 @@ PARTITION_METADATA = "partition.metadata"
 _SNAPSHOT_NAME = re.compile(r"\d{20}\.snapshot")
 _METADATA_SNAPSHOT_NAME = re.compile(r"\d{20}-\d{10}\.checkpoint")
 _KAFKA_NAME = re.compile(r"\d{20}\.(log|index|timeindex|txnindex|snapshot)|\d{20}-\d{10}\.checkpoint")
+_BESIDE = {"index_path": ".index", "time_index_path": ".timeindex", "txn_index_path": ".txnindex"}
 _MOST_BYTES = 2**31 - 1
 _TOO_LARGE = "more than 2 GiB: Kafka itself writes and opens no such segment"
 
@@ -54,10 +56,7 @@ def read_partition_directory(listing: Listing, walk: DirectoryWalk) -> Partition
 
 
 def read_segment_file(path: Path, walk: DirectoryWalk) -> PartitionDirectory | None:
-    """A segment file given alone, of any name, as a directory that holds nothing else; None where it cannot be used.
-
-    A directory that Kafka did not name gives an empty topic and partition -1; another file name no base offset.
-    """
+    """A segment file given alone, as a directory of its own; topic empty, partition -1, base offset None where names tell none."""
     siblings, highest = walk.siblings(path.parent)
     segment = _read_segment(path, siblings, walk, is_active=path.name >= highest)
     if segment is None:
@@ -111,19 +110,9 @@ def _read_segment(
     if base_offset is not None and base_offset >= 2**63:
         walk.problem(path, "the base offset in the file name is beyond a 64-bit number")
         return None
-
-    def sibling(ending: str) -> str | None:
-        return str(siblings[name]) if (name := f"{path.stem}{ending}") in siblings else None
-
-    return SegmentFile(
-        path=str(path),
-        base_offset=base_offset,
-        size_bytes=size_bytes,
-        index_path=sibling(".index"),
-        time_index_path=sibling(".timeindex"),
-        txn_index_path=sibling(".txnindex"),
-        is_active=is_active,
-    )
+    named = {name: siblings.get(f"{path.stem}{ending}") for name, ending in _BESIDE.items()}
+    indexes: dict[str, Any] = {name: str(file) for name, file in named.items() if file is not None}
+    return SegmentFile(path=str(path), base_offset=base_offset, size_bytes=size_bytes, is_active=is_active, **indexes)
 
 
 def _not_a_log(start: bytes) -> str | None:

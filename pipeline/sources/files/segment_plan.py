@@ -1,8 +1,4 @@
-"""Which segment files a run reads: one replica of every partition, the files that can hold the time asked for.
-
-Replicas are counted once: the leader's log, else the longest. A segment whose newest timestamp (last entry of its
-time index) is before the range, by more than the tolerance for disorder, is left out.
-"""
+"""Which segment files a run reads: of each partition the leader's log, else the longest; not those that ended well before the span."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -107,9 +103,7 @@ def _may_hold(segment: SegmentFile, span: TimeWindow) -> bool:
 def pack(
     reads: Sequence[Read], target_bytes: int, least: int, order: Callable[[Read], Any] = lambda read: read.path
 ) -> tuple[tuple[Read, ...], ...]:
-    """Groups what is to be read into Spark partitions of about `target_bytes`, at least `least` where there is enough.
-
-    Deterministic: the largest first, each to the group with the fewest bytes; those of a group in `order`.
+    """Groups for Spark's tasks of about `target_bytes`, at least `least`: the largest first, each to the smallest group; then in `order`.
 
     >>> pack((), target_bytes=1, least=2)
     ()

@@ -1,13 +1,43 @@
-"""Every kind of source, a file each; see `pipeline.sources.source` for what a new one takes."""
+"""Every kind of source, and which of them yields which number, and how: the table of `partition-health tables --sources`."""
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from pipeline.config.source import known_kinds
-from pipeline.sources.source import Source
+from pipeline.sources.source import How, Number, Source
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
 
 _FOUND = {name: kind for name, kind in known_kinds().items() if issubclass(kind, Source)}
 KINDS = dict(sorted(_FOUND.items(), key=lambda item: item[1].rank))  # classes by `kind`, in order of rank
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """Columns in words, how well each of `COLUMNS` gives them, and what to know about them."""
+
+    numbers: str
+    how: tuple[How, ...]
+    note: str
+
+
+_COLUMNS = {heading: gives for kind in KINDS.values() for heading, gives in kind.columns().items()}
+COLUMNS = tuple(_COLUMNS)
+CAPABILITIES = tuple(
+    Capability(number.columns, tuple(gives.get(number, "-") for gives in _COLUMNS.values()), number.note)
+    for number in Number
+)
+
+
+def list_given(columns: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The numbers that sources of these columns of the table give together, and those that none gives, in a word or two.
+
+    >>> list_given(["live_cluster"])[1]
+    ('latency',)
+    """
+    given = {number for column in columns for number in _COLUMNS[column]}
+    words = {number: number.name.lower().replace("_", " ") for number in Number}
+    return tuple(words[n] for n in Number if n in given), tuple(words[n] for n in Number if n not in given)

@@ -1,18 +1,15 @@
 """Source of data that `partition-health collect` wrote on brokers' hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from pipeline.config.storage import Location, is_remote
-from pipeline.model.finding import Finding
 from pipeline.model.log import Problem, fits_topics
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow, format_instant, spanning
 from pipeline.sources.kinds.log_directories import LogDirectories
-from pipeline.sources.questions import ClusterQuestion, SourceAvailability, name_some
+from pipeline.sources.questions import ClusterQuestion, Finding, SourceAvailability, name_some
 from pipeline.sources.source import ClusterReading, Described, RecordSource
 from pipeline.tables.bronze import NOT_AS_HOSTS_SAY
 
@@ -33,20 +30,15 @@ class Collected(RecordSource):
 
     @property
     def locations(self) -> tuple[Path, ...]:
-        """The folder, where it is on a file system."""
         return () if is_remote(self.path) else (Path(self.path),)
 
     def probe(self) -> Iterator[Finding]:
-        """Looks for hosts in it; of an object store it only reports the location."""
         if is_remote(self.path):
             yield Finding(name="", is_ok=True, found=self.path)
         yield from super().probe()
 
     @classmethod
-    def read_cluster(
-        cls, sources: Sequence[Collected], question: ClusterQuestion, described: Described
-    ) -> ClusterReading:
-        """Combines the hosts' disks; leaders come from the metadata log that most hosts have, else as for log directories."""
+    def read_cluster(cls, sources: Sequence[Self], question: ClusterQuestion, described: Described) -> ClusterReading:
         from pipeline.sources.collected.agreement import agree_on_history
         from pipeline.sources.collected.host import read_hosts
         from pipeline.sources.collected.landing import list_faults, settle

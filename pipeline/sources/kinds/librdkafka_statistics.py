@@ -33,18 +33,15 @@ class LibrdkafkaStatistics(MetricSource):
 
     @classmethod
     def of_location(cls, location: str) -> dict[str, Any] | None:
-        """A text with one of the suffixes, or a folder that holds any."""
         path = Path(location)
         texts = [path] if path.is_file() else path.rglob("*")
         return {"paths": [str(path.resolve())]} if any(text.suffix in _SUFFIXES for text in texts) else None
 
     @property
     def interval_ms(self) -> int:
-        """Time between two objects."""
         return milliseconds_of(self.interval)
 
     def read_samples(self, question: SampleQuestion) -> MetricReading:
-        """Lists the texts; all are to be parsed, for their instants are in them."""
         from pipeline.sources.metrics.metric_pages import discover_texts
 
         pages, problems = discover_texts(self.paths, question.name, type(self), _SUFFIXES)
@@ -52,7 +49,6 @@ class LibrdkafkaStatistics(MetricSource):
 
     @classmethod
     def parse_page(cls, page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
-        """Rows of `SAMPLE_SCHEMA` from one text; the instant in the file's name holds where an object has none."""
         from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
         from pipeline.sources.metrics.metric_pages import text_rows
 

@@ -1,19 +1,15 @@
 """A running cluster, read through its brokers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, Self
 
 from pipeline.errors import ConfigError, SourceUnreachableError
-from pipeline.model.finding import Finding
 from pipeline.model.window import TimeWindow
 from pipeline.sources.live.settings import LiveSettings
-from pipeline.sources.numbers import How, Number, rated
-from pipeline.sources.questions import ClusterQuestion, SourceAvailability
-from pipeline.sources.source import ClusterReading, Described, RecordSource
+from pipeline.sources.questions import ClusterQuestion, Finding, SourceAvailability
+from pipeline.sources.source import ClusterReading, Described, How, Number, RecordSource, rated
 
 _PROBE_TIMEOUT = timedelta(seconds=5)
 _BY_OFFSETS = "live_cluster, read: offsets"
@@ -64,7 +60,6 @@ class LiveCluster(RecordSource, LiveSettings):
 
     @classmethod
     def columns(cls) -> dict[str, Mapping[Number, How]]:
-        """Columns it fills where records are fetched, and where only offsets are looked up."""
         by_offsets = (
             rated("exact", Number.REPLICA_SIZES, Number.AVAILABILITY)
             | rated("estimated", Number.SHARES, Number.PARTITION_SIZES, Number.TOPIC_SIZES)
@@ -76,16 +71,12 @@ class LiveCluster(RecordSource, LiveSettings):
         return {cls.column: cls.provides, _BY_OFFSETS: by_offsets, _WITH_DISKS: _ADDED}
 
     def column_with(self, kinds: Collection[str]) -> str:
-        """Heading of its columns as configured; with disks only what it adds to them."""
         if self.completes in kinds:
             return _WITH_DISKS
         return _BY_OFFSETS if self.read == "offsets" else self.column
 
     @classmethod
-    def read_cluster(
-        cls, sources: Sequence[LiveCluster], question: ClusterQuestion, described: Described
-    ) -> ClusterReading:
-        """Asks the brokers, and plans what to fetch."""
+    def read_cluster(cls, sources: Sequence[Self], question: ClusterQuestion, described: Described) -> ClusterReading:
         from pipeline.sources.live.reading import read_live_cluster
 
         (source,) = sources
@@ -102,10 +93,7 @@ class LiveCluster(RecordSource, LiveSettings):
         )
 
     def complete(self, reading: ClusterReading, question: ClusterQuestion) -> ClusterReading:
-        """Adds to disks what only brokers know: volumes, configs, groups, replicas on disks that are not read.
-
-        Brokers that cannot be reached are a problem, but take nothing from what the disks hold.
-        """
+        """Adds to disks what only brokers know; who cannot be reached is a problem, but takes nothing from what disks hold."""
         from pipeline.sources.live.reading import read_live_cluster
 
         live = read_live_cluster(self, question, with_records=False)
@@ -120,11 +108,9 @@ class LiveCluster(RecordSource, LiveSettings):
     def availability(
         self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None
     ) -> SourceAvailability | None:
-        """Expected are the brokers and partitions there are, arrived those that answered and could be read whole."""
         return None if reading.live is None else reading.live.availability(window)
 
     def probe(self) -> Iterator[Finding]:
-        """Connects, then asks every question once."""
         from pipeline.sources.live.checkup import examine_live_cluster  # the client takes 0.2 s
 
         quick = self.model_copy(update={"connect_timeout": _PROBE_TIMEOUT, "request_timeout": _PROBE_TIMEOUT})

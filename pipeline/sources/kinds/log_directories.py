@@ -1,19 +1,15 @@
 """Log directories of brokers, read from their disks or from copies of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 
 from pipeline.config.section import ConfigPath
-from pipeline.model.finding import Finding
 from pipeline.model.window import TimeWindow, format_instant, spanning
-from pipeline.sources.numbers import Number, rated
-from pipeline.sources.questions import ClusterQuestion, SourceAvailability, name_some
-from pipeline.sources.source import ClusterReading, Described, RecordSource
+from pipeline.sources.questions import ClusterQuestion, Finding, SourceAvailability, name_some
+from pipeline.sources.source import ClusterReading, Described, Number, RecordSource, rated
 
 
 class LogDirectories(RecordSource):
@@ -33,10 +29,7 @@ class LogDirectories(RecordSource):
     paths: tuple[ConfigPath, ...] = Field(min_length=1)
 
     @classmethod
-    def read_cluster(
-        cls, sources: Sequence[LogDirectories], question: ClusterQuestion, described: Described
-    ) -> ClusterReading:
-        """Discovers disks; leaders are those of the metadata log, else of a text, else of the replicas found."""
+    def read_cluster(cls, sources: Sequence[Self], question: ClusterQuestion, described: Described) -> ClusterReading:
         from pipeline.sources.files.cluster_rows import count_directories
         from pipeline.sources.files.cluster_state import (
             read_cluster_history,

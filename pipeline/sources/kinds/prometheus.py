@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pipeline.config.http_access import PrometheusServer
 from pipeline.errors import ConfigError, InputError
-from pipeline.model.finding import Finding
 from pipeline.sources.metrics.metric_source import MetricReading, MetricSource, SampleQuestion
+from pipeline.sources.questions import Finding
 
 
 class Prometheus(PrometheusServer, MetricSource):
@@ -31,17 +31,14 @@ class Prometheus(PrometheusServer, MetricSource):
 
     @classmethod
     def of_location(cls, location: str) -> dict[str, Any] | None:
-        """A URL."""
         return {"url": location} if location.startswith(("http://", "https://")) else None
 
     def read_samples(self, question: SampleQuestion) -> MetricReading:
-        """Asks for every known metric over the span."""
         from pipeline.sources.metrics.prometheus import read_prometheus
 
         return read_prometheus(self, question)
 
     def probe(self) -> Iterator[Finding]:
-        """Asks how many of the wanted series the server has, and which names are not known."""
         from pipeline.sources.metrics.prometheus import probe_prometheus
 
         try:

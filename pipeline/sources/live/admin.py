@@ -1,14 +1,10 @@
-"""Which brokers are in a running cluster, who leads what, and which offsets there are (Metadata, ListOffsets).
-
-A partition that has no leader, or whose leader does not answer, is missing from the offsets. Pages keep one request to
-some thousand partitions: brokers answer it in one piece.
-"""
+"""Which brokers are in a running cluster, who leads what, and which offsets there are (Metadata, ListOffsets), some thousand at once."""
 
 import base64
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -20,9 +16,11 @@ from kafka.protocol.metadata import MetadataRequest
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import NO_LEADER, Broker, Endpoint, PartitionState
 from pipeline.model.log import TopicPartition, is_partition_number
+from pipeline.model.window import TimeWindow
 from pipeline.sources.live import requests
-from pipeline.sources.live.connection import ClusterConnection, count_votes
+from pipeline.sources.live.connection import ClusterConnection, connect, count_votes
 from pipeline.sources.live.requests import Failures, describe_error, pages
+from pipeline.sources.live.settings import LiveSettings
 
 _K = TypeVar("_K")
 ATTEMPTS = 3
@@ -32,8 +30,6 @@ LEADERLESS = "it has no leader"
 
 
 class Metadata(NamedTuple):
-    """Metadata of the cluster, as most of the brokers say that were asked."""
-
     brokers: dict[int, Broker]
     partitions: dict[TopicPartition, PartitionState]
     internal_topics: frozenset[str]
@@ -146,7 +142,6 @@ def _read_metadata(reply: Any) -> Metadata:
 
 
 def format_topic_id(topic_id: Any) -> str | None:  # of a uuid.UUID, or None
-    """A topic id as Kafka prints it; None for none (brokers before 2.8)."""
     if topic_id is None:
         return None
     text = base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
@@ -186,21 +181,16 @@ def ask_offsets(
         reasons = {key: value for key, value in answered.items() if isinstance(value, str)}
         is_known = all(key in failures.partitions for key in missing)
         for key in missing:
-            failures.partitions[key] = _why(wanted.get(key, NO_LEADER), failures, reasons.get(key, "no answer"))
+            leader_id, reason = wanted.get(key, NO_LEADER), reasons.get(key, "no answer")
+            if leader_id in failures.brokers:
+                reason = f"its leader, broker {leader_id}, does not answer: {failures.brokers[leader_id]}"
+            failures.partitions[key] = LEADERLESS if leader_id == NO_LEADER else reason
         if is_known or attempt + 1 == ATTEMPTS:
             break
         time.sleep(requests.PAUSES_S[attempt])
         known = ask_metadata(connection).partitions
         wanted = {key: known[key].leader_id if key in known else NO_LEADER for key in missing}
     return offsets
-
-
-def _why(leader_id: int, failures: Failures, reason: str) -> str:
-    if leader_id == NO_LEADER:
-        return LEADERLESS
-    if leader_id in failures.brokers:
-        return f"its leader, broker {leader_id}, does not answer: {failures.brokers[leader_id]}"
-    return reason
 
 
 def _by_broker(leaders: Mapping[TopicPartition, int]) -> Iterator[tuple[int, tuple[TopicPartition, ...]]]:
@@ -227,3 +217,33 @@ def _read_offsets(reply: Any) -> dict[TopicPartition, OffsetAt | str]:
         for topic in reply.topics
         for row in topic.partitions
     }
+
+
+OffsetsAt = Callable[[int], Mapping[TopicPartition, int]]
+"""Offset of the first record of each partition from an instant on, -1 for none."""
+
+
+def choose_newest(windows: Sequence[TimeWindow], offsets_at: OffsetsAt) -> TimeWindow | None:
+    newest_first = sorted(windows, reverse=True)
+    if not newest_first:
+        return None
+    since_end = offsets_at(newest_first[0].end_ms)
+    for window in newest_first:
+        since_start = offsets_at(window.start_ms)  # another record than the first since its end: it holds one
+        if any(offset >= 0 and offset != since_end.get(key, -1) for key, offset in since_start.items()):
+            return window
+        since_end = since_start
+    return None
+
+
+def find_newest_traffic(source: LiveSettings, windows: Sequence[TimeWindow]) -> TimeWindow | None:
+    """Asks for the newest of some consecutive windows with a record of a client's topic; errors as of `connect`."""
+    with connect(source) as connection:
+        metadata = ask_metadata(connection)
+        clients = {key: one for key, one in metadata.partitions.items() if key.topic not in metadata.internal_topics}
+        leaders = {key: state.leader_id for key, state in clients.items() if state.leader_id >= 0}
+
+        def offsets_at(at_ms: int) -> Mapping[TopicPartition, int]:
+            return {key: at.offset for key, at in ask_offsets(connection, leaders, at_ms, Failures()).items()}
+
+        return choose_newest(windows, offsets_at)

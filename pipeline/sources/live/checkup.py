@@ -5,17 +5,16 @@ from collections.abc import Iterator
 
 from kafka.errors import KafkaError
 
-from pipeline.model.finding import Finding
 from pipeline.sources.files.cluster_rows import TOPIC_CONFIGS
-from pipeline.sources.live import admin, describe
+from pipeline.sources.live import admin, requests
 from pipeline.sources.live.admin import Metadata
 from pipeline.sources.live.connection import ClusterConnection, connect
 from pipeline.sources.live.diagnosis import probe_broker
 from pipeline.sources.live.fetch import FetchState, iter_replies
-from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.requests import PAGE_PARTITIONS, Failures, describe_error
-from pipeline.sources.live.settings import LiveSettings
+from pipeline.sources.live.settings import FetchRead, LiveSettings
 from pipeline.sources.live.state import BROKER_CONFIGS
+from pipeline.sources.questions import Finding
 
 PROBE_TIMEOUT_S = 3.0
 _QUESTIONS = (  # what is asked besides records, and the permission it takes
@@ -43,10 +42,10 @@ def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
             return
         brokers, partitions = list(metadata.brokers)[:1], list(metadata.partitions)[:1]
         failures = Failures()
-        describe.ask_log_directories(connection, brokers, partitions, failures)
-        describe.ask_topic_configs(connection, brokers, [key.topic for key in partitions], TOPIC_CONFIGS, failures)
-        describe.ask_broker_configs(connection, brokers, BROKER_CONFIGS, failures)
-        describe.ask_reassignments(connection, brokers, failures)
+        requests.ask_log_directories(connection, brokers, partitions, failures)
+        requests.ask_topic_configs(connection, brokers, [key.topic for key in partitions], TOPIC_CONFIGS, failures)
+        requests.ask_broker_configs(connection, brokers, BROKER_CONFIGS, failures)
+        requests.ask_reassignments(connection, brokers, failures)
         for question, permission in _QUESTIONS:
             advice = f"allow {permission} if it is wanted; everything else works without"
             reason = failures.questions.get(question)
@@ -58,7 +57,6 @@ def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
 
 
 def _examine_brokers(source: LiveSettings, metadata: Metadata) -> Iterator[Finding]:
-    """Whether the addresses that brokers advertise serve from here: bootstrap may work where they do not."""
     secrets = source.client.read_secrets()
     for broker in metadata.brokers.values():
         name, (_, host, port) = f"broker {broker.broker_id}", broker.endpoints[0]
@@ -87,7 +85,6 @@ def _examine_groups(connection: ClusterConnection) -> Finding:
 
 
 def _examine_records(connection: ClusterConnection, metadata: Metadata) -> Finding:
-    """Fetches one batch from the first partition that has one."""
     failures = Failures()
     leaders = {key: state.leader_id for key, state in list(metadata.partitions.items())[:PAGE_PARTITIONS]}
     starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)

@@ -1,14 +1,8 @@
-"""The client's connections: the only module that knows kafka-python's inside.
+"""The client's connections: the only module that knows kafka-python's inside, whose version is pinned.
 
-The library connects, encrypts, logs in and negotiates versions; requests are ours, sent to the broker we name. What is
-not public there: the connection manager (`_manager`) with `send` and `run`, and its `cluster`. `requirements` pin the
-version, tests run against real brokers.
-
-The library believes whichever broker it asks where the brokers are. Here it is what most of the bootstrap addresses
-say. Where one of them alone answers, some of the brokers that it names are asked too: a second answer of one broker, at
-another address, would be a second vote.
-
-References: KIP-74 (Fetch), KIP-219 (a throttled connection stays silent), KIP-516 (topic ids).
+Requests are ours, sent to the broker we name. The library believes whichever broker it asks where the brokers are; here it is what
+most bootstrap addresses say. Where one alone answers, some brokers that it names are asked, too: another answer of the same one
+would be a second vote. References: KIP-74 (Fetch), KIP-219 (a throttled connection stays silent), KIP-516 (topic ids).
 """
 
 import copy
@@ -26,8 +20,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.window import milliseconds_of
-from pipeline.sources.live.diagnosis import find_address
-from pipeline.sources.live.login import login_options
+from pipeline.sources.live.diagnosis import find_address, login_options
 from pipeline.sources.live.settings import LiveSettings, Secrets
 
 RECEIVE_LIMIT_BYTES = 128 << 20  # a reply beyond it is refused; metadata of a million partitions takes some 100 MB
@@ -39,9 +32,7 @@ _V = TypeVar("_V")
 
 
 def count_votes(answers: Sequence[Mapping[_K, _V]]) -> tuple[dict[_K, _V], list[_K]]:
-    """What more than half of the answers say of each key, and the keys of which no more than half say the same.
-
-    An answer without a key says that it is not there.
+    """What more than half of the answers say of each key (one without it says it is not there), and the keys where no such say the same.
 
     >>> count_votes([{"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": 2, "c": 1}])
     ({'a': 1}, ['b'])
@@ -169,10 +160,9 @@ def _address_of(node: Any) -> str:
 
 
 def connect(source: LiveSettings, secrets: Secrets | None = None) -> ClusterConnection:
-    """Connects and learns the brokers; `SourceUnreachableError` has the cause; `ConfigError`: no such secret or file.
+    """Connects and learns the brokers, at an address that a probe chose; `SourceUnreachableError` has the cause, `ConfigError`: no secret.
 
-    The address is chosen by a probe: the library would try one until the time is up, log in again and again where a
-    login is refused, and not say why. With `secrets` of an earlier connection no login is probed.
+    The library would log in again and again where a login is refused. With `secrets` of an earlier connection none is probed.
     """
     # The library repeats a cause with every attempt; we report it once.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

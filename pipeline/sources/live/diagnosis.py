@@ -1,13 +1,10 @@
-"""Why a broker cannot be used: name, port, encryption, login. The client library only ever says "timeout".
+"""How a client logs in, and why a broker cannot be used: name, port, encryption, login. The client library only ever says "timeout".
 
-Each address is asked once, step by step as a client would go: name, connection, TLS, ApiVersions, login, Metadata. The
-first step that fails is the cause. After a refused login no second one is tried: it could lock the account.
-
-References: Kafka protocol guide: ApiVersions v0 (also before a login), SaslHandshake v1, SaslAuthenticate v0, Metadata
-v1. A TLS listener answers plain text with an alert or closes; a SASL listener closes at Metadata; a listener without
-SASL answers SaslHandshake with ILLEGAL_SASL_STATE.
+Each address is asked once, step by step as a client would; after a refused login no second is tried: it could lock the account.
+References: Kafka protocol guide (ApiVersions v0, SaslHandshake v1, SaslAuthenticate v0, Metadata v1), KIP-255, RFC 7628, RFC 6749 4.4.
 """
 
+import importlib
 import socket
 import ssl
 import struct
@@ -18,13 +15,67 @@ from typing import Any
 
 from kafka.errors import IllegalSaslStateError, KafkaConfigurationError, KafkaError, UnsupportedSaslMechanismError
 from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from pipeline.errors import SourceUnreachableError
-from pipeline.sources.live.login import login_options
+from pipeline.errors import ConfigError, SourceUnreachableError
 from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
+
+OAUTHBEARER, AWS_MSK_IAM = "OAUTHBEARER", "AWS_MSK_IAM"
+_TIMEOUT_S = 10.0
+_EARLY_S = 60.0  # a token is renewed so long before it expires
+
+
+def login_options(settings: ClientSettings, secrets: Secrets) -> dict[str, Any]:
+    """Options for kafka-python's mechanisms, secrets included: never log them; `ConfigError` without a package it needs."""
+    options: dict[str, Any] = {"sasl_mechanism": settings.sasl_mechanism}
+    if settings.sasl_mechanism == AWS_MSK_IAM:
+        try:
+            importlib.import_module("botocore")
+        except ImportError:
+            advice = "pip install 'partition-health[iam]'"
+            raise ConfigError(f"sasl.mechanism AWS_MSK_IAM needs botocore: {advice}") from None
+        return options
+    if settings.sasl_mechanism == OAUTHBEARER:
+        return options | {"sasl_oauth_token_provider": ClientCredentials(settings, secrets)}
+    return options | {"sasl_plain_username": settings.sasl_username, "sasl_plain_password": secrets.password}
+
+
+class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
+    """Tokens of an OAuth 2 server for a client's id and secret, each used until it is about to expire."""
+
+    def __init__(self, settings: ClientSettings, secrets: Secrets) -> None:
+        self._settings, self._secrets = settings, secrets
+        self._token, self._valid_until_s = "", 0.0
+
+    def token(self) -> str:
+        if time.monotonic() >= self._valid_until_s:
+            answer = self._ask()
+            self._token = str(answer["access_token"])
+            lasts_s = answer.get("expires_in")
+            self._valid_until_s = time.monotonic() + (lasts_s if isinstance(lasts_s, (int, float)) else 0) - _EARLY_S
+        return self._token
+
+    def _ask(self) -> dict[str, Any]:
+        import httpx  # noqa: PLC0415 - a tenth of a second that only a login by OAuth 2 needs
+
+        url, scope = self._settings.sasl_oauthbearer_token_endpoint_url or "", self._settings.sasl_oauthbearer_scope
+        form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
+        login = (self._settings.sasl_username or "", self._secrets.password or "")
+        try:
+            reply = httpx.post(url, data=form, auth=login, timeout=_TIMEOUT_S)
+            reply.raise_for_status()
+            answer: dict[str, Any] = reply.json()
+            if "access_token" not in answer:
+                raise SourceUnreachableError(f"{url} gives no access_token")
+        except httpx.HTTPStatusError as error:
+            raise SourceUnreachableError(f"{url} refuses {login[0]}: HTTP {error.response.status_code}") from error
+        except (httpx.HTTPError, ValueError, TypeError) as error:
+            raise SourceUnreachableError(f"{url} gives no token: {type(error).__name__}: {error}") from error
+        return answer
+
 
 PROBE_TIMEOUT_S = 5.0
 _RECEIVE_BYTES = 1 << 16
@@ -65,10 +116,7 @@ def find_address(source: LiveSettings, addresses: Sequence[str], secrets: Secret
 def probe_broker(
     host: str, port: int, settings: ClientSettings, secrets: Secrets, *, timeout_s: float, log_in: bool
 ) -> Failure | None:
-    """Does what a client does at a broker, up to the answer to a Metadata request; None where the broker answers.
-
-    Each step takes `timeout_s` at most; without `log_in` it ends where a login begins. `ConfigError`: no certificate.
-    """
+    """Does what a client does at a broker, each step in `timeout_s`, without `log_in` up to the login; None where it serves; `ConfigError`."""
     try:
         with _connect(host, port, timeout_s) as plain:
             stream = _encrypt(plain, host, port, settings, secrets) if settings.uses_tls else plain
@@ -114,7 +162,6 @@ def _encrypt(plain: socket.socket, host: str, port: int, settings: ClientSetting
 
 
 def _speaks_kafka(host: str, port: int, timeout_s: float | None, settings: ClientSettings) -> bool:
-    """Whether the port a TLS handshake failed on answers plain requests; asked over another connection."""
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as plain:
             return _Wire(plain, settings).ask(ApiVersionsRequest(version=0)) is not None
@@ -136,8 +183,6 @@ def _speaks_tls(host: str, port: int, timeout_s: float) -> bool:
 
 
 class _Wire:
-    """Sends requests one at a time and waits for each answer."""
-
     def __init__(self, stream: socket.socket, settings: ClientSettings) -> None:
         self._stream = stream
         self._protocol = KafkaProtocol(client_id=settings.client_id)

@@ -1,11 +1,7 @@
-"""Raw record batches of an offset range, read by Fetch requests.
+"""Raw record batches of an offset range, read by Fetch requests (KIP-74, KIP-219, KIP-320), one partition each, without a session.
 
-One partition per request (others in it would get nothing once the limit is used up), no broker session, isolation level
-0: everything up to the high watermark, aborted data and markers included. Topics are named by id where the broker knows
-ids (3.1): one that was deleted and recreated is another topic. A moved leader, a restarted broker and a throttled reply
-are tried again until the range's time is up. Where retention overtakes the reading, the lost offsets are reported.
-
-References: KIP-74, KIP-219, KIP-320; Kafka `FetchRequest.json`, `FetchResponse.json`.
+Isolation level 0: all up to the high watermark, aborted data and markers included. Topics are named by id where brokers know ids
+(3.1): one made anew is another. Moved leaders, restarts and throttling are tried again until the time is up; lost offsets are told.
 """
 
 import time
@@ -22,8 +18,8 @@ from pipeline.model.cluster import NO_LEADER
 from pipeline.model.log import TopicPartition
 from pipeline.sources.live import admin
 from pipeline.sources.live.connection import ClusterConnection
-from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.requests import Failures, describe_error
+from pipeline.sources.live.settings import FetchRead
 
 BY_NAME_VERSION = 12  # the newest version that names topics; later ones want ids
 _OFFSET_OUT_OF_RANGE = 1
@@ -33,7 +29,8 @@ _MOVED = frozenset({3, 5, 6, 8, 9, 74, 75, 76})
 _PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
 _SHORT_S = 1.0
-_WAIT_MS = 500
+_ALWAYS = {"max_wait_ms": 500, "min_bytes": 1, "isolation_level": 0, "session_id": 0, "session_epoch": -1}
+"""Of every request: no session, and aborted data too."""
 _MOST_TIMEOUTS, _LEAST_BYTES_PER_S = 20, 1 << 20
 """How long replies may go on to come: so many times `read_timeout`, and a second for each mebibyte they bring."""
 
@@ -49,11 +46,9 @@ class FetchState:
 def iter_replies(
     connection: ClusterConnection, read: FetchRead, state: FetchState, given_up: Counter[int]
 ) -> Iterator[bytes]:
-    """Yields record sets that hold `state.next_offset`, until the consumer has moved it to the range's end.
+    """Yields record sets that hold `state.next_offset`, which the consumer moves past the last whole batch, until the range's end.
 
-    The last batch of a set may be cut; the first may begin below the offset asked for. Before it asks for more, the
-    consumer sets `next_offset` to what follows the last whole batch. `given_up` counts brokers that did not answer for
-    long: such a one is tried for a short time.
+    The last batch may be cut, the first begin below. `given_up` counts brokers silent for long: such a one is tried for a short time.
     """
     leader_id, limit_bytes = read.leader_id, connection.source.fetch_bytes
     limit_s = _SHORT_S if leader_id in given_up else connection.source.read_timeout.total_seconds()
@@ -115,7 +110,6 @@ def _ask(connection: ClusterConnection, read: FetchRead, request: Any, leader_id
 
 
 def _pauses(deadline: float) -> Iterator[float]:
-    """Pauses that grow, seconds, as long as they end before a deadline of the monotonic clock."""
     pause_s = _PAUSE_S
     while time.monotonic() + pause_s <= deadline:
         yield pause_s
@@ -125,18 +119,10 @@ def _pauses(deadline: float) -> Iterator[float]:
 def _request(read: FetchRead, offset: int, limit_bytes: int) -> Any:
     topic_type, limit = FetchRequest.FetchTopic, {"fetch_offset": offset, "partition_max_bytes": limit_bytes}
     partitions = [topic_type.FetchPartition(partition=read.partition, **limit)]
+    topics = [topic_type(topic=read.topic, topic_id=admin.parse_topic_id(read.topic_id), partitions=partitions)]
+    versions = {"min_version": 4} | ({} if read.topic_id else {"max_version": BY_NAME_VERSION})
     return FetchRequest(
-        max_wait_ms=_WAIT_MS,
-        min_bytes=1,
-        max_bytes=limit_bytes,
-        isolation_level=0,
-        session_id=0,
-        session_epoch=-1,
-        forgotten_topics_data=[],
-        rack_id="",
-        topics=[topic_type(topic=read.topic, topic_id=admin.parse_topic_id(read.topic_id), partitions=partitions)],
-        min_version=4,
-        **({} if read.topic_id else {"max_version": BY_NAME_VERSION}),
+        max_bytes=limit_bytes, rack_id="", forgotten_topics_data=[], topics=topics, **_ALWAYS, **versions
     )
 
 
@@ -157,7 +143,6 @@ def _skip_deleted(connection: ClusterConnection, read: FetchRead, leader_id: int
 
 
 def _find_leader(connection: ClusterConnection, read: FetchRead, known: int) -> int:
-    """Finds the present leader; the leader known before where no broker answers."""
     try:
         metadata = admin.ask_metadata(connection)
     except SourceUnreachableError:

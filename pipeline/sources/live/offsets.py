@@ -1,9 +1,7 @@
 """Partition traffic by window without reading a record: offsets looked up by time, bytes by how logs grew.
 
-Records: the offsets between the window's ends. That is an upper bound: transaction markers and records that compaction
-took have offsets too. Bytes: those offsets times the mean bytes of an offset, taken from how much the leader's log grew
-since an earlier run, else from all it holds. A log that was cut, a topic recreated, a leader that changed or retention
-within a window make a number unknowable: the run reports a shortfall.
+Records are an upper bound: markers, and what compaction took, have offsets, too. Bytes are those offsets times the mean bytes of one.
+What a cut, a topic made anew, a changed leader or retention makes unknowable is a shortfall.
 """
 
 import math
@@ -113,7 +111,6 @@ def _is_same_log(earlier: EarlierState, key: TopicPartition, state: LiveState) -
 
 
 def _unknowable(key: TopicPartition, state: LiveState, earlier: EarlierState | None) -> Iterator[str]:
-    """Why what the partition got is unknown, in any window."""
     if key not in state.leader_sizes:
         yield "the size of its log is unknown, and so are the bytes it got"
     configs = state.history.topic_configs.get(key.topic)
@@ -173,7 +170,6 @@ def iter_offset_traffic_rows(
 
 
 def list_shortfalls(summaries: Iterable[Mapping[str, Any]]) -> tuple[Shortfall, ...]:
-    """Ranges that could not be read whole, from rows of `SUMMARY_SCHEMA`."""
     lost = [row for row in summaries if row["row_kind"] == "shortfall"]
     lost.sort(key=lambda row: (row["topic"], row["partition"], row["reason"]))
     return tuple(Shortfall(topic=row["topic"], partition=row["partition"], reason=row["reason"]) for row in lost)

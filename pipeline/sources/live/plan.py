@@ -1,19 +1,16 @@
 """Which offsets a run fetches: per partition the batches of its windows, in ranges that tasks share.
 
-The range begins at the first record whose timestamp is not before the span. Everything before it is older: brokers look
-timestamps up over whole batches. It ends at the high watermark, or at the first record that is later than the span by
-more than the lateness allowed, if the topic takes no record that is further ahead of the broker's clock. A batch
-belongs to the range that holds its base offset; the first range of a partition also takes the batch its start is
-within. Where the configuration asks for a part of the records only, reruns read the same part.
+A range begins at the first record not before the span: brokers look timestamps up over whole batches. It ends at the high watermark,
+or at the first record later than span and lateness, if the topic takes none further ahead. It has the batches whose base offset it
+holds; a partition's first range also the batch its start is within. Where a part of the records is read, reruns read the same.
 """
-
-from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Self
 
 import mmh3
 
@@ -24,7 +21,7 @@ from pipeline.sources.files.segment_plan import pack
 from pipeline.sources.live import admin
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
-from pipeline.sources.live.fetch_read import FetchRead
+from pipeline.sources.live.settings import FetchRead
 from pipeline.sources.live.state import LiveState
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
@@ -43,11 +40,11 @@ class Shortfall:
     until_ms: int | None = None
 
     @classmethod
-    def of(cls, key: TopicPartition, reason: str, until_ms: int | None = None) -> Shortfall:
+    def of(cls, key: TopicPartition, reason: str, until_ms: int | None = None) -> Self:
         return cls(topic=key.topic, partition=key.partition, reason=reason, until_ms=until_ms)
 
     @classmethod
-    def of_silence(cls, key: TopicPartition, state: LiveState) -> Shortfall:
+    def of_silence(cls, key: TopicPartition, state: LiveState) -> Self:
         """Of a partition whose leader did not answer; where nobody leads it, of what was before that."""
         return cls.of(key, state.failures.partitions.get(key, "no answer"), state.leaderless_since_ms.get(key))
 
@@ -68,11 +65,10 @@ def plan_fetches(
     earlier: Mapping[TopicPartition, EarlierState] | None = None,
     is_sample: bool = False,
 ) -> tuple[tuple[FetchRead, ...], tuple[Shortfall, ...]]:
-    """Ranges that hold a span, in partition and offset order, and what cannot be read completely.
+    """Ranges that hold a span (a run's windows, or a slice of one) and its late records, in order, and what cannot be read completely.
 
-    The span is all windows of the run, or a slice of one; late records are looked for `lateness_ms` after it.
-    `settled`: where logs ended long before it: a record there that bears a far later time is no start. `earlier`: what
-    the newest run before said of each. `is_sample`: times decide where a range ends, whatever a topic takes.
+    `settled`: where logs ended long before it, so that a record there with a far later time is no start. `earlier`: what the newest run
+    before said. `is_sample`: times decide where a range ends, whatever a topic takes.
     """
     wanted = tuple(partitions)
     leaders = {key: state.partitions[key].leader_id for key in wanted if key in state.high_watermarks}
@@ -99,17 +95,9 @@ def plan_fetches(
         elif not is_old:
             shortfalls += find_retention(key, starts[key], log_start, span.start_ms, find_end(past, state))
         if end > start:
-            whole = FetchRead(
-                topic=key.topic,
-                topic_id=state.partitions[key].topic_id or "",
-                partition=key.partition,
-                leader_id=leaders[key],
-                start_offset=start,
-                end_offset=end,
-                is_first=True,
-                is_last=True,
-                size_bytes=state.leader_sizes.get(key, 0) * (end - start) // max(1, high - log_start),
-            )
+            log = key.topic, state.partitions[key].topic_id or "", key.partition
+            size_bytes = state.leader_sizes.get(key, 0) * (end - start) // max(1, high - log_start)
+            whole = FetchRead(*log, leaders[key], start, end, is_first=True, is_last=True, size_bytes=size_bytes)
             reads += split(whole, most=max(1, MOST_RANGES // led[leaders[key]]))
     return tuple(reads), tuple(shortfalls)
 
@@ -158,10 +146,9 @@ def find_retention(
     start_ms: int,
     told: tuple[int | None, int | None] = (None, None),
 ) -> tuple[Shortfall, ...]:
-    """Finds what retention deleted, where a span begins before the oldest record that is left.
+    """Finds what retention deleted, where a span begins before the oldest record left (`start`: the first not before the time).
 
-    `start` is the first record not before the time. What came after an earlier run, which found the log's end and when
-    (`told`), and is gone was of the span, too, if that run asked within it: the oldest record left may be late.
+    What came after an earlier run within the span found the log's end (`told`: offset, when) and is gone was of the span, too.
     """
     end_before, told_ms = told
     is_cut, until_ms = end_before is not None and end_before < log_start, None
@@ -180,7 +167,6 @@ def find_retention(
 
 
 def split(read: FetchRead, range_bytes: int = RANGE_BYTES, most: int = MOST_RANGES) -> list[FetchRead]:
-    """Cuts a partition's range into equal parts of about so many bytes, at most so many."""
     count = max(1, min(read.offset_count, -(-read.size_bytes // range_bytes), most))
     edges = [read.start_offset + read.offset_count * part // count for part in range(count + 1)]
     size_bytes = read.size_bytes // count

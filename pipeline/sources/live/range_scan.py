@@ -1,8 +1,6 @@
-"""Offset ranges, fetched from brokers and scanned: what one Spark task reads of a live cluster.
+"""Offset ranges, fetched from brokers and scanned once, for batches, keys and arrivals: what one Spark task reads of a live cluster.
 
-A task connects once and reads its ranges one after another, each in stretches of `RANGE_BYTES`, so no more than one
-stretch's replies are in memory, whatever a broker says of sizes. Records are fetched and decoded once, for batches,
-keys and arrivals together.
+Ranges come one after another in stretches of `RANGE_BYTES`: no more is in memory, whatever a broker says of sizes.
 """
 
 from collections import Counter
@@ -24,23 +22,20 @@ from pipeline.errors import SourceUnreachableError
 from pipeline.model.log import Problem
 from pipeline.sources.live.connection import ClusterConnection, connect
 from pipeline.sources.live.fetch import FetchState, iter_replies
-from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.plan import RANGE_BYTES, pack_fetches
 from pipeline.sources.live.reading import LiveReading
-from pipeline.sources.live.settings import LiveSettings, Secrets
-from pipeline.sources.records.aborted_batches import match_markers, read_markers
+from pipeline.sources.live.settings import FetchRead, LiveSettings, Secrets
 from pipeline.sources.records.batch_rows import LeaderEpochs, make_batch_rows
-from pipeline.sources.records.pieces import Kind, Piece
-from pipeline.sources.records.record_scan import scan_records, time_batches
+from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind, Piece, shortfall_row, summarise_scan
+from pipeline.sources.records.record_scan import match_markers, read_markers, scan_records, time_batches
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import ScannedSegment, place_batches
-from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, shortfall_row, summarise_scan
 
 _MOST_TIMES, _MOST_BYTES_OF_UNKNOWN = 4, 16 << 30
 """A range may be so many times as large as its leader said, or have so many bytes where nobody said, before it is given up."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ScannedRange:
     scanned: ScannedSegment
     next_offset: int  # the first one that was not read
@@ -59,10 +54,7 @@ def scan_range(
     on_reply: Callable[[bytes, HeaderScan], None] | None = None,
     most_bytes: int | None = None,
 ) -> ScannedRange:
-    """Fetches a range, or the first `most_bytes` of it, and reads its batches' headers, checksums verified.
-
-    `on_reply` takes each reply and the scan of its batches that belong to the range; for `given_up` see `iter_replies`.
-    """
+    """Fetches a range, or its first `most_bytes`, checksums verified; `on_reply` takes each reply and the scan of its own batches."""
     state = FetchState(read.start_offset)
     scans: list[NDArray[np.void]] = []
     problems: list[Problem] = []
@@ -80,7 +72,9 @@ def scan_range(
             is_before = scan.base_offset < lowest
             straddled_until = int(scan.last_offset[is_before].max(initial=straddled_until - 1)) + 1
             is_ours &= ~is_before
-        problems += [_at_offset(problem, scan) for problem in scan.problems]
+        for one in scan.problems:  # by offset: the position in a reply is another one every time
+            index = int(np.searchsorted(scan.position, -1 if one.position is None else one.position))
+            problems.append(replace(one, position=int(scan.base_offset[min(index, len(scan) - 1)])))
         own = replace(scan, rows=scan.rows[is_ours])
         newest = int(own.base_offset.max(initial=newest))
         if on_reply is not None:
@@ -103,14 +97,8 @@ def scan_range(
     next_base = -1 if read.is_last or state.stopped else read.end_offset
     scanned = place_batches(headers, as_of_ms, straddled_until, next_base)
     _pass_over(scanned, state.lost)
-    return ScannedRange(
-        scanned=scanned,
-        next_offset=min(state.next_offset, read.end_offset),
-        rest=rest,
-        size_bytes=stream_bytes,
-        lost=tuple(lost),
-        retry_count=state.retry_count,
-    )
+    next_offset = min(state.next_offset, read.end_offset)
+    return ScannedRange(scanned, next_offset, rest, stream_bytes, tuple(lost), state.retry_count)
 
 
 def _pass_over(scanned: ScannedSegment, lost: Iterable[tuple[int, int]]) -> None:
@@ -127,12 +115,6 @@ def _are_new(offsets: NDArray[np.int64], newest: int) -> NDArray[np.bool_]:
     if (np.diff(offsets) <= 0).any():
         is_new &= np.isin(np.arange(len(offsets)), np.unique(offsets, return_index=True)[1])
     return is_new
-
-
-def _at_offset(problem: Problem, scan: HeaderScan) -> Problem:
-    """Names the offset in place of the position in a reply, which is another one every time."""
-    index = int(np.searchsorted(scan.position, -1 if problem.position is None else problem.position))
-    return replace(problem, position=int(scan.base_offset[min(index, len(scan) - 1)]))
 
 
 MOST_GIVEN_UP = 3  # times in a process: a broker may claim 2,000 ranges, and each would wait for it
@@ -155,7 +137,6 @@ class RangeTask:
     secrets: Secrets
 
     def run(self) -> Iterator[Piece]:
-        """Fetches each range; one that could not be read whole has a `shortfall` row for each reason."""
         try:
             connection = connect(self.source, self.secrets)
         except SourceUnreachableError as error:

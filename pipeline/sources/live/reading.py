@@ -16,11 +16,10 @@ from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.window import TimeWindow, milliseconds_of, spanning
 from pipeline.sources.live import admin
 from pipeline.sources.live.connection import ClusterConnection, connect
-from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.offsets import OffsetTraffic, read_offset_traffic
 from pipeline.sources.live.plan import Shortfall, choose_slices, join_reads, plan_fetches, sample_partitions
 from pipeline.sources.live.requests import Failures, describe_error
-from pipeline.sources.live.settings import LiveSettings
+from pipeline.sources.live.settings import FetchRead, LiveSettings
 from pipeline.sources.live.state import LiveState, describe_unanswered, read_live_state
 from pipeline.sources.questions import ClusterQuestion, SourceAvailability, name_groups, name_some
 
@@ -30,11 +29,7 @@ GROUPS_S = 300  # for all groups: their coordinators may claim any number, and a
 
 
 def ask_groups(connection: ClusterConnection, state: LiveState, at_ms: int = 0) -> tuple[ConsumerGroupMember, ...]:
-    """One row per group and partition it has committed to or owns, as `kafka-consumer-groups --describe` prints it.
-
-    `state.failures` names groups that gave no answer or lost rows. Clients choose how many groups there are, and their
-    names: so `at_ms` decides, too, who is asked first.
-    """
+    """A row per group and partition it committed to or owns; `state.failures` names groups without answer; `at_ms` decides who comes first."""
     client, questions = connection.admin, state.failures.questions
     known: list[dict[str, Any]] = []
     for broker_id in (one for one in connection.broker_ids if one not in state.silent_brokers):
@@ -108,8 +103,6 @@ def _iter_owned(member: Mapping[str, Any]) -> Iterator[TopicPartition]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveReading:
-    """Answers of the cluster, or why there are none."""
-
     source: LiveSettings
     observed_at_ms: int  # the run's now: state and groups are of this moment
     state: LiveState | None = None  # None where the cluster could not be reached
@@ -133,10 +126,7 @@ class LiveReading:
         return (*describe_unanswered(self.state, path), *short)
 
     def availability(self, window: TimeWindow) -> SourceAvailability:
-        """Availability of a window: brokers in the cluster and partitions that were read whole; shares rest on these.
-
-        A silent broker, or its failed disk, is named in the window in which it was asked; no records need be missing.
-        """
+        """What arrived of a window: brokers and partitions read whole; silent brokers and failed disks are named where they were asked."""
         if self.state is None:
             return SourceAvailability(None, 0, self.unreachable)
         away = [f"broker {broker_id} ({reason})" for broker_id, reason in self.state.silent_brokers.items()]
@@ -167,10 +157,7 @@ def read_live_cluster(source: LiveSettings, question: ClusterQuestion, *, with_r
 
 
 def forget_deleted(live: LiveReading) -> LiveReading:
-    """Leaves out topics that were deleted while the run read them, as most brokers say: their loss is no loss of data.
-
-    They are named, and what was read of them counts. One that we may no longer describe is not taken for deleted.
-    """
+    """Leaves out topics that, as most brokers say, were deleted while they were read, and names them; not those we may no longer describe."""
     state, denied = live.state, Failures()
     before = {key.topic: one.topic_id for key, one in state.partitions.items()} if state else {}
     short = {shortfall.topic for shortfall in live.shortfalls} & before.keys()

@@ -1,8 +1,4 @@
-"""How to reach a running cluster and what to read of it.
-
-Settings of the client have Kafka's own names. A secret is never in the file: it is named by the environment variable
-that holds it, and read when a connection is made.
-"""
+"""How to reach a running cluster and what to read of it; names are Kafka's own, and secrets are those of environment variables."""
 
 from __future__ import annotations
 
@@ -21,6 +17,7 @@ from pipeline.regular_files import check_regular
 
 if TYPE_CHECKING:
     import ssl
+
 
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
@@ -92,11 +89,9 @@ class ClientSettings(Section):
         return self.security_protocol.endswith("SSL")
 
     def read_secrets(self) -> Secrets:
-        """Reads the secrets that the settings name; `ConfigError` where a variable is not set."""
         return Secrets(*map(environment_secret, (self.sasl_password_variable, self.ssl_key_password_variable)))
 
     def tls_context(self, secrets: Secrets) -> ssl.SSLContext:
-        """The certificates to trust and to show; `ConfigError` where a file cannot be used."""
         import ssl  # with OpenSSL
 
         try:
@@ -155,3 +150,25 @@ class LiveSettings(Section):
             if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
                 raise ValueError(f"{address!r} is not host:port")
         return addresses
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRead:
+    topic: str
+    topic_id: str
+    partition: int
+    leader_id: int  # whom to ask first
+    start_offset: int
+    end_offset: int
+    is_first: bool  # first range of its partition: takes the batch that its start is within
+    is_last: bool
+    size_bytes: int = 0
+    taken_until: int = 0  # batches that begin before this offset were read with an earlier slice of the time
+
+    @property
+    def path(self) -> str:  # stands for a file's in problems
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def offset_count(self) -> int:
+        return self.end_offset - self.start_offset

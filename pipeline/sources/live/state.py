@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from pipeline.codec.tools.tool_text import DescribedReplica
 from pipeline.model.cluster import (
@@ -19,12 +20,15 @@ from pipeline.model.cluster import (
 from pipeline.model.log import Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC
 from pipeline.sources.files.cluster_rows import TIERED, TIME_CONFIGS, TOPIC_CONFIGS
-from pipeline.sources.live import admin, describe
+from pipeline.sources.live import admin, requests
 from pipeline.sources.live.admin import Metadata, OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
 from pipeline.sources.live.requests import Failures
 from pipeline.sources.questions import name_some
 
+_Partitions: TypeAlias = Mapping[TopicPartition, PartitionState]
+_Offsets: TypeAlias = Mapping[TopicPartition, OffsetAt]
+_Configs: TypeAlias = Mapping[str, Mapping[str, str]]
 MOST_NAMED = 100  # questions without answer: a broker may make up any number of consumer groups
 BROKER_CONFIGS = (
     *("num.io.threads", "num.network.threads", "log.dirs", "log.retention.ms", "log.retention.hours"),
@@ -65,13 +69,8 @@ def read_live_state(
     """Asks all brokers for the cluster's state, as of `at_ms`; `earlier`: what other runs saw of it, oldest first."""
     failures = Failures()
     metadata = admin.ask_metadata(connection)
-    in_scope = tuple(
-        key
-        for key in metadata.partitions
-        if fits_topics(key.topic, topics)
-        and (internal_topics or key.topic not in metadata.internal_topics)
-        and key.topic != CLUSTER_METADATA_TOPIC
-    )
+    left_out = {CLUSTER_METADATA_TOPIC, *(() if internal_topics else metadata.internal_topics)}
+    in_scope = tuple(k for k in metadata.partitions if fits_topics(k.topic, topics) and k.topic not in left_out)
     leaders = {key: state.leader_id for key, state in metadata.partitions.items()}
     log_starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)
     high_watermarks = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
@@ -82,12 +81,12 @@ def read_live_state(
         failures.questions[name_some("partitions", sorted(map(str, metadata.impossible)))] = "no topic has so many"
     failures.partitions |= dict.fromkeys(metadata.contested, "brokers name different leaders, none of them most often")
     failures.partitions |= dict.fromkeys(metadata.unlisted, "its leader has no listener for this address")
-    disks, spaces = describe.ask_log_directories(connection, metadata.brokers, metadata.partitions, failures)
+    disks, spaces = requests.ask_log_directories(connection, metadata.brokers, metadata.partitions, failures)
     answering = sorted(metadata.brokers.keys() - failures.brokers.keys())
     names = (*TOPIC_CONFIGS, *TIME_CONFIGS, TIERED)
-    configs = describe.ask_topic_configs(connection, answering, sorted(known), names, failures)
+    configs = requests.ask_topic_configs(connection, answering, sorted(known), names, failures)
     partitions = dict(metadata.partitions)
-    for key, (adding, removing) in describe.ask_reassignments(connection, answering, failures).items():
+    for key, (adding, removing) in requests.ask_reassignments(connection, answering, failures).items():
         if key in partitions:
             partitions[key] = replace(partitions[key], adding_replicas=adding, removing_replicas=removing)
     on_leaders = [d for d in disks if not d.is_future and leaders.get(d.topic_partition) == d.broker_id]
@@ -98,7 +97,7 @@ def read_live_state(
         replicas=_replica_states(partitions, disks, log_starts, high_watermarks),
         log_starts=log_starts,
         high_watermarks=high_watermarks,
-        broker_configs=describe.ask_broker_configs(connection, metadata.brokers, BROKER_CONFIGS, failures),
+        broker_configs=requests.ask_broker_configs(connection, metadata.brokers, BROKER_CONFIGS, failures),
         directory_counts=dict(Counter(broker_id for broker_id, _ in {(d.broker_id, d.log_directory) for d in disks})),
         spaces=spaces,
         leader_sizes={d.topic_partition: d.size_bytes for d in on_leaders},
@@ -111,7 +110,7 @@ def read_live_state(
 
 
 def _find_leaderless(
-    partitions: Mapping[TopicPartition, PartitionState], failures: Failures, earlier: Sequence[EarlierState]
+    partitions: _Partitions, failures: Failures, earlier: Sequence[EarlierState]
 ) -> dict[TopicPartition, int]:
     since_ms: dict[TopicPartition, int] = {}
     for other in earlier:
@@ -147,7 +146,6 @@ def _note_unread(
 
 
 def describe_unanswered(state: LiveState, name: str) -> list[Problem]:
-    """Describes unanswered requests as problems of the source; `name` stands for the file."""
     unanswered = [f"broker {broker_id} does not answer: {reason}" for broker_id, reason in state.silent_brokers.items()]
     contradicts = "contradicts most brokers about the addresses or leaders"
     unanswered += [f"{address} {contradicts} {said}" for address, said in state.dissenters.items()]
@@ -166,11 +164,7 @@ def describe_unanswered(state: LiveState, name: str) -> list[Problem]:
 
 
 def _history(
-    metadata: Metadata,
-    partitions: Mapping[TopicPartition, PartitionState],
-    configs: Mapping[str, Mapping[str, str]],
-    at_ms: int,
-    earlier: Sequence[EarlierState],
+    metadata: Metadata, partitions: _Partitions, configs: _Configs, at_ms: int, earlier: Sequence[EarlierState]
 ) -> ClusterHistory:
     brokers = metadata.brokers | {one: Broker(broker_id=one, is_fenced=True) for one in metadata.absent_brokers}
     return ClusterHistory(
@@ -183,7 +177,7 @@ def _history(
 
 
 def _timelines(
-    partitions: Mapping[TopicPartition, PartitionState], at_ms: int, earlier: Sequence[EarlierState]
+    partitions: _Partitions, at_ms: int, earlier: Sequence[EarlierState]
 ) -> dict[TopicPartition, Timeline[PartitionState]]:
     """Leader epochs, each since it was first observed, and the present state; none earlier of topics without an id."""
     seen: dict[TopicPartition, dict[int | None, tuple[int, PartitionState]]] = {key: {} for key in partitions}
@@ -214,10 +208,7 @@ def _timelines(
 
 
 def _replica_states(
-    partitions: Mapping[TopicPartition, PartitionState],
-    disks: list[DescribedReplica],
-    log_starts: Mapping[TopicPartition, OffsetAt],
-    high_watermarks: Mapping[TopicPartition, OffsetAt],
+    partitions: _Partitions, disks: list[DescribedReplica], log_starts: _Offsets, high_watermarks: _Offsets
 ) -> tuple[ReplicaState, ...]:
     """Brokers do not report a replica's log end offset: the high watermark, less a follower's lag, stands for it."""
     on_disk = {(d.topic_partition, d.broker_id): d for d in disks if not d.is_future}

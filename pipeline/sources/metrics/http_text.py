@@ -1,9 +1,4 @@
-"""Text over HTTP from servers that may be wrong or hostile: sizes, redirects, retries, and the words for failures.
-
-Every failure becomes an `InputError` that names the address without secrets, what came, and what to do.
-"""
-
-from __future__ import annotations
+"""Text over HTTP from servers that may be wrong or hostile; a failure is an `InputError`: address without secrets, what came, what to do."""
 
 import asyncio
 import codecs
@@ -15,17 +10,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from time import monotonic
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx
 
+from pipeline.config.http_access import HttpAccess
 from pipeline.errors import HttpStatusError, InputError
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import LATEST_MS
-
-if TYPE_CHECKING:
-    from pipeline.config.http_access import HttpAccess
 
 MAX_REDIRECTS = 3
 MOST_TIMEOUTS = 20
@@ -59,13 +51,8 @@ class HttpContent:
 
 
 class HttpReader(AbstractContextManager["HttpReader"]):
-    """Reads texts with one identity; a context manager that keeps connections."""
-
     def __init__(self, access: HttpAccess, pause: Callable[[float], None]) -> None:
-        """Takes identity and limits; `pause` waits for so many seconds between attempts.
-
-        Raises `ConfigError` where a secret's variable is not set, or a file of `tls_config` cannot be used.
-        """
+        """Takes identity, limits, and what waits for seconds between attempts; `ConfigError` where a secret or file cannot be used."""
         self._access, self._pause, self._client = access, pause, access.async_client()
         self._runner = asyncio.Runner()
         self._waited_s: defaultdict[str, float] = defaultdict(float)  # by server
@@ -76,7 +63,6 @@ class HttpReader(AbstractContextManager["HttpReader"]):
 
     @contextmanager
     def understanding(self, url: str) -> Iterator[None]:
-        """Counts the time that an answer takes to be understood as time of its server."""
         began_s = monotonic()
         try:
             yield
@@ -84,10 +70,7 @@ class HttpReader(AbstractContextManager["HttpReader"]):
             self._waited_s[urlsplit(url).netloc] += monotonic() - began_s
 
     def read(self, url: str, query: Mapping[str, str] | None = None, *, accept: str = "text/plain") -> HttpContent:
-        """The text behind a URL, asked for again while the server is busy or away; `InputError` names it and what to do.
-
-        No error repeats a secret that was sent, though many servers repeat the request.
-        """
+        """The text behind a URL, asked for again while the server is busy or away; no `InputError` repeats a secret that was sent."""
         try:
             return self._read(url, query, accept)
         except HttpStatusError as error:
@@ -215,7 +198,6 @@ def shown(url: str) -> str:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The first cause of an error of httpx."""
     while error.__cause__ is not None or error.__context__ is not None:
         error = error.__cause__ or error.__context__ or error
     return error

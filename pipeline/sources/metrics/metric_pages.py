@@ -1,8 +1,4 @@
-"""Metrics kept as files, and the tasks that parse them.
-
-Exporter pages are at `<root>/<instance>/<epoch ms>.prom`; texts of clients are anywhere. Tasks yield rows of
-`SAMPLE_SCHEMA`: of kind `sample`, and of kind `problem` for files or lines that could not be read.
-"""
+"""Metrics kept as files (exporter pages at `<root>/<instance>/<epoch ms>.prom`, texts of clients anywhere), and tasks that parse them."""
 
 from __future__ import annotations
 
@@ -10,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,50 +17,46 @@ from numpy.typing import NDArray
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.metric_names import BadLine, MetricText, Series, name_series
 from pipeline.errors import InputError
-from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.regular_files import MOST_TEXT_BYTES, read_small
 from pipeline.sources.files.directory_walk import is_folder, list_files, refuse_odd_paths, split_instant, walk_files
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, problem_batch, sample_batches, take_instants
-from pipeline.sources.metrics.scraped_brokers import OF_BROKERS, describe_several
-from pipeline.sources.metrics.unknown_names import find_unknown_names
+from pipeline.sources.metrics.scraped_brokers import OF_BROKERS, describe_several, find_unknown_names
+from pipeline.sources.questions import Finding
 from pipeline.sources.records.pieces import Kind, Piece
+
+if TYPE_CHECKING:
+    from pipeline.sources.metrics.metric_source import MetricSource
 
 _ONE_EACH = "keep a page of each broker in its own folder"
 _MOST_DIGITS = 18  # of an instant: more are none that a calendar holds
 
 
-class PageReader(Protocol):
-    """Knows how to read a file: the class of a source, see `MetricSource.parse_page`."""
-
-    @classmethod
-    def parse_page(cls, page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
-        """Rows of `SAMPLE_SCHEMA` from one file."""
-
-
 @dataclass(frozen=True, slots=True)
 class MetricPage:
-    """One scrape, or one text of a client, kept as a file."""
-
     source: str
     instance: str  # folder name: the client, or the broker id
     # instant of the scrape, from the file name; else (`is_dated` is false) of the file's last change
     observed_at_ms: int
     path: str
-    kind: type[PageReader]  # whose `parse_page` reads the file; pickles by name, for tasks
+    kind: type[MetricSource]  # whose `parse_page` reads the file; pickles by name, for tasks
     is_dated: bool = True
 
 
 def discover_pages(
-    root: Path, source: str, kind: type[PageReader]
+    root: Path, source: str, kind: type[MetricSource]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
-    """Lists the pages under a root, by instance and instant; a file whose name is not an instant is a problem."""
     if not is_folder(root):
         return (), (Problem(path=str(root), reason="no such directory: no scrapes were read"),)
     pages: list[MetricPage] = []
     problems: list[Problem] = []
-    for path in refuse_odd_paths(root, _files_of_instances(root, problems), problems):
+    folders = (  # those of a root, and those that links in it lead to
+        walk_files(path, problems, most_levels=0) if is_folder(path) else (path,)
+        for path in walk_files(root, problems, most_levels=1)
+    )
+    files = (one for one in chain.from_iterable(folders) if one.suffix == ".prom" and one.parent != root)
+    for path in refuse_odd_paths(root, files, problems):
         if path.stem.isdecimal() and (at_ms := int(path.stem[:_MOST_DIGITS])) <= LATEST_MS:
             pages.append(MetricPage(source, path.parent.name, at_ms, str(path), kind))
         else:
@@ -71,20 +64,10 @@ def discover_pages(
     return tuple(sorted(pages, key=lambda page: (page.instance, page.observed_at_ms))), tuple(problems)
 
 
-def _files_of_instances(root: Path, problems: list[Problem]) -> Iterator[Path]:
-    """Pages in the folders of a root, and in those that links in it lead to."""
-    for path in walk_files(root, problems, most_levels=1):
-        within = walk_files(path, problems, most_levels=0) if is_folder(path) else (path,)
-        yield from (page for page in within if page.suffix == ".prom" and page.parent != root)
-
-
 def discover_texts(
-    paths: Sequence[Path], source: str, kind: type[PageReader], suffixes: Sequence[str]
+    paths: Sequence[Path], source: str, kind: type[MetricSource], suffixes: Sequence[str]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
-    """Lists texts in a format of their own: files and patterns named, and what has a suffix in the folders named.
-
-    The instance is the file's name without suffix and instant, or its folder's where nothing else is left.
-    """
+    """Texts in a format of their own, by path, pattern or suffix; the instance is the name without suffix and instant, or the folder's."""
     problems: list[Problem] = []
     pages = []
     for path in list_files(paths, [f"*{suffix}" for suffix in suffixes], problems):
@@ -108,12 +91,9 @@ def pages_within(pages: Sequence[MetricPage], span: TimeWindow) -> tuple[MetricP
 
 @dataclass(frozen=True, slots=True)
 class PageTask:
-    """The pages that one Spark task parses."""
-
     pages: tuple[MetricPage, ...]
 
     def run(self) -> Iterator[Piece]:
-        """Yields the samples and problems of each page."""
         from pipeline.codec.metrics.exposition import ExpositionReader  # noqa: PLC0415 - imports Numba, which a plan does not need
 
         reader, instance = ExpositionReader(), None
@@ -135,7 +115,6 @@ def plan_page_tasks(pages: Sequence[MetricPage], count: int) -> list[PageTask]:
 
 
 def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
-    """Rows of one file; `reader` knows the series of the instance's pages before."""
     at_page = page.source, page.instance, page.observed_at_ms
     try:
         text = read_small(page.path, MOST_TEXT_BYTES).decode().replace("\r\n", "\n")
@@ -148,7 +127,6 @@ def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordB
 
 
 def look_at_pages(pages: Iterable[MetricPage]) -> Iterator[Finding]:
-    """For `doctor`: pages that are no broker's own, and a finding about metrics that are not known; unreadable pages are passed over."""
     names: set[str] = set()
     for page in pages:
         with suppress(UnicodeDecodeError, OSError, InputError):
@@ -174,7 +152,6 @@ def look_at_page(path: str, text: str) -> tuple[set[str], list[Finding]]:
 
 
 def parse_exposition_page(page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
-    """Rows of an exporter's page; `reader` knows the series of the instance's pages before."""
     parsed = reader.read(text)
     problems = _of_lines(page, parsed.bad_lines)
     if not parsed.sample_count and "# TYPE" not in text and "# HELP" not in text:
@@ -199,7 +176,6 @@ def parse_exposition_page(page: MetricPage, text: str, reader: ExpositionReader)
 
 
 def text_rows(page: MetricPage, text: str, parsed: MetricText) -> Iterator[pa.RecordBatch]:
-    """Rows of a text in a client's own format, once it is parsed."""
     problems = _of_lines(page, parsed.bad_lines)
     if not parsed.samples and not problems:
         problems = [Problem(path=page.path, reason="no metric in it")]

@@ -10,13 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pipeline.config.section import ConfigPath, Duration
-from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.sources.files.file_rows import problems_of
-from pipeline.sources.numbers import Number, rated
-from pipeline.sources.questions import SourceAvailability, name_some
-from pipeline.sources.source import Source, sources_of
+from pipeline.sources.questions import Finding, SourceAvailability, name_some
+from pipeline.sources.source import Number, Source, rated, sources_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,18 +38,13 @@ class InstanceSamples(NamedTuple):
 
 
 class SampleCounts(NamedTuple):
-    """Samples by source and window, the problems found while parsing, and when each instance was sampled."""
-
     row_counts: Counter[tuple[str, TimeWindow]]
     problems: dict[str, list[Problem]]
     instances: tuple[InstanceSamples, ...]
 
 
 def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeWindow]) -> SampleCounts:
-    """Reads counts of samples, from `transforms.samples`, as what arrived.
-
-    `counted` has the fields of `InstanceSamples` and `row_count`; `problems` are rows of `SAMPLE_SCHEMA` of that kind.
-    """
+    """What arrived, from counts of `transforms.samples` (fields of `InstanceSamples`, `row_count`) and rows of kind `problem`."""
     by_start = {window.start_ms: window for window in windows}
     counts: Counter[tuple[str, TimeWindow]] = Counter()
     instances = []
@@ -67,7 +60,6 @@ def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeW
 
 
 def samples_of_pages(pages: Iterable[MetricPage], window_ms: int) -> list[InstanceSamples]:
-    """When the pages of one source were scraped, by instance and window."""
     instants: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     for page in pages:
         start_ms = page.observed_at_ms - page.observed_at_ms % window_ms
@@ -78,10 +70,7 @@ def samples_of_pages(pages: Iterable[MetricPage], window_ms: int) -> list[Instan
 def count_expected(
     samples: Iterable[InstanceSamples], window: TimeWindow, interval_ms: int, *, after_last_ms: int
 ) -> int:
-    """How many instants a window should hold: one an interval while each instance was known.
-
-    `samples` are of all windows; an instance is taken to live on for `after_last_ms` after its last sample.
-    """
+    """Instants that a window should hold: one an interval while each instance was known, and `after_last_ms` after its last sample."""
     known_ms: dict[str, list[int]] = defaultdict(list)
     for sample in samples:
         known_ms[sample.instance] += sample.first_ms, sample.last_ms
@@ -91,8 +80,6 @@ def count_expected(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricReading:
-    """Samples of one metrics source, or of all of a cluster."""
-
     # all scrapes kept as files, by source name, of any time
     listed: Mapping[str, tuple[MetricPage, ...]] = field(default_factory=dict)
     pages: tuple[MetricPage, ...] = ()  # files to be parsed: those of the span, and what counters need from before
@@ -108,8 +95,6 @@ class MetricReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleQuestion:
-    """Which samples of metrics a run wants, under which name of the source."""
-
     name: str
     span: TimeWindow
     window_ms: int
@@ -148,7 +133,6 @@ class MetricSource(Source):
         return parse_exposition_page(page, text, reader)
 
     def availability(self, samples: Sequence[InstanceSamples], window: TimeWindow) -> SourceAvailability:
-        """Availability of the source in a window; `samples` are of all windows."""
         inside = [sample for sample in samples if sample.start_ms == window.start_ms]
         missing = sorted(self.expected_instances(samples, window) - {sample.instance for sample in inside})
         # silence is not health: if no instance is known, one is assumed
@@ -161,12 +145,10 @@ class MetricSource(Source):
         )
 
     def expected_instances(self, samples: Sequence[InstanceSamples], window: TimeWindow) -> set[str]:
-        """Instances that brought samples before the window's end and after its start."""
         before = {sample.instance for sample in samples if sample.first_ms < window.end_ms}
         return before & {sample.instance for sample in samples if sample.last_ms >= window.start_ms}
 
     def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, interval_ms: int) -> int:
-        """Instants expected in a window in which any arrived."""
         return count_expected(samples, window, interval_ms, after_last_ms=interval_ms)
 
 
@@ -178,11 +160,9 @@ class PageFolder(MetricSource):
 
     @property
     def interval_ms(self) -> int:
-        """Time between two pages."""
         return milliseconds_of(self.interval)
 
     def read_samples(self, question: SampleQuestion) -> MetricReading:
-        """Lists all pages; those of the span, and what counters need from before it, are to be parsed."""
         from pipeline.sources.metrics.metric_pages import discover_pages, pages_within
 
         pages, problems = discover_pages(self.path, question.name, type(self))
@@ -190,7 +170,6 @@ class PageFolder(MetricSource):
         return MetricReading(listed={name: pages}, pages=pages_within(pages, question.span), problems={name: problems})
 
     def probe(self) -> Iterator[Finding]:
-        """Whether the folder is there; of each instance's newest page, whether it is one broker's, and metrics not known."""
         from pipeline.sources.metrics.metric_pages import discover_pages, look_at_pages
 
         yield from super().probe()
@@ -198,7 +177,6 @@ class PageFolder(MetricSource):
         yield from look_at_pages(list(newest.values())[:_MOST_PROBED])
 
     def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, interval_ms: int) -> int:
-        """One page an interval, from each instance's first page to its last."""
         return count_expected(samples, window, interval_ms, after_last_ms=0)
 
 
@@ -211,7 +189,6 @@ def read_metrics(
     pause: Callable[[float], None],
     clock: Callable[[], int],
 ) -> MetricReading:
-    """Reads every metrics source, or lists its files; `pause` and `clock` as in `SampleQuestion`."""
     asked = partial(SampleQuestion, span=span, window_ms=window_ms, now_ms=now_ms, pause=pause, clock=clock)
     readings = [
         source.read_samples(asked(name=name, is_recorded=cluster.as_of is not None))
@@ -227,10 +204,7 @@ def read_metrics(
 
 
 def name_metric_sources(cluster: Cluster) -> dict[str, MetricSource]:
-    """Metrics sources by the name that tables give them: the kind, numbered from the second of a kind on.
-
-    In order of precedence: `prometheus` and `prometheus-2` come after every `producer_metrics`.
-    """
+    """Metrics sources by name, in order of precedence: the kind, numbered from the second of a kind on."""
     counts: Counter[str] = Counter()
     named = {}
     for source in sorted(sources_of(cluster, MetricSource), key=lambda source: source.rank):
@@ -240,10 +214,8 @@ def name_metric_sources(cluster: Cluster) -> dict[str, MetricSource]:
 
 
 def sample_intervals_ms(cluster: Cluster) -> dict[str, int]:
-    """Configured time between two samples, by source name."""
     return {name: source.interval_ms for name, source in name_metric_sources(cluster).items()}
 
 
 def reports_brokers(cluster: Cluster) -> bool:
-    """Whether a source may hold brokers' metrics."""
     return any(source.reports_brokers for source in sources_of(cluster, MetricSource))

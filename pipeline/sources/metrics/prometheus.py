@@ -1,11 +1,4 @@
-"""Samples from a Prometheus server through its HTTP API, `query_range`, a page of time after the other.
-
-The server answers each point with the newest sample of the five minutes before it: values are as scraped, instants are
-those of the points. A target that went away ends at once (staleness markers).
-
-References:
-    Prometheus HTTP API, range queries: at most 11,000 points a series.
-"""
+"""Samples from a Prometheus server's HTTP API, `query_range`, by pages of time: a point has the newest sample of five minutes before."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,16 +15,20 @@ from pipeline.codec.metrics.metric_table import FORMS, Form
 from pipeline.codec.metrics.prometheus_answer import AnsweredQuery, AnsweredSeries, PrometheusAnswer
 from pipeline.config.http_access import PrometheusServer
 from pipeline.errors import FAILURES, ConfigError, HttpStatusError, InputError, parser
-from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.metrics.http_text import HttpContent, HttpReader, shown
 from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, TOO_LONG, SampleIntake, sample_batches, take_instants
-from pipeline.sources.metrics.scraped_brokers import APP_INFO, OF_BROKERS, ScrapedBrokers, ToldSeries
-from pipeline.sources.metrics.unknown_names import find_unknown_names
-from pipeline.sources.questions import name_some
+from pipeline.sources.metrics.scraped_brokers import (
+    APP_INFO,
+    OF_BROKERS,
+    ScrapedBrokers,
+    ToldSeries,
+    find_unknown_names,
+)
+from pipeline.sources.questions import Finding, name_some
 
 
 class Query(NamedTuple):
@@ -73,7 +70,6 @@ def iter_queries(source: PrometheusServer) -> Iterator[Query]:
 
 
 def _in_order(source: PrometheusServer) -> list[Query]:
-    """All queries; first the one that says which target is which broker."""
     return sorted(iter_queries(source), key=lambda query: query.subject != APP_INFO)
 
 
@@ -107,7 +103,6 @@ def plan_pages(span: TimeWindow, step_ms: int, *, points_per_page: int = POINTS_
 
 
 def plan_coarse_pages(span: TimeWindow, step_ms: int, window_ms: int) -> list[range]:
-    """One point a window, the last multiple of the step in it; the span is whole windows."""
     return _cut(range(span.start_ms + window_ms - min(step_ms, window_ms), span.end_ms, window_ms), POINTS_PER_PAGE)
 
 
@@ -117,11 +112,7 @@ def _cut(instants_ms: range, points_per_page: int) -> list[range]:
 
 
 def read_prometheus(source: PrometheusServer, question: SampleQuestion) -> MetricReading:
-    """Asks for every known metric over a span.
-
-    A query that fails costs its own metrics. A server that cannot be reached, or refuses the identity, is asked once, and
-    one that fails twice in a row no more.
-    """
+    """Asks for every known metric over a span; who cannot be reached or refuses is asked once, who fails twice in a row no more."""
     batches: list[pa.RecordBatch] = []
     problems: list[Problem] = []
     path = shown(source.url)
@@ -154,8 +145,6 @@ def read_prometheus(source: PrometheusServer, question: SampleQuestion) -> Metri
 
 
 class _Server:
-    """Asks, and remembers warnings and the server's clock."""
-
     def __init__(
         self, source: PrometheusServer, source_name: str, http: HttpReader, clock: Callable[[], int] | None = None
     ) -> None:
@@ -223,7 +212,6 @@ class _Server:
             return self._take(query, data.result, page)
 
     def _take(self, query: Query, result: Sequence[AnsweredSeries], page: range) -> list[pa.RecordBatch]:
-        """Rows of an answer's series; what cannot be read is left out."""
         by_instance: dict[str, list[ToldSeries]] = {}
         label_count = point_count = 0
         for entry in result:
@@ -286,7 +274,6 @@ class _Server:
         return ToldSeries(instance, series, told, points)
 
     def look_at_brokers(self, newest_ms: int) -> None:
-        """Asks for what brokers have once, and producers, over the last minutes."""
         last_ms, step_ms = newest_ms - newest_ms % self._source.interval_ms, self._source.interval_ms
         page = range(max(0, last_ms - max(_PROBED_MS, 4 * step_ms)), last_ms + 1, step_ms)
         for query in _in_order(self._source):
@@ -294,7 +281,6 @@ class _Server:
                 self.read_page(query._replace(promql=f'{query.promql[:-1]},topic=""}}'), page)
 
     def problems(self) -> Iterator[Problem]:
-        """Warnings of the server, and its clock where it differs from ours when it answered."""
         reasons = [f"the server warns: {warning}" for warning in sorted(self._warnings)]
         theirs_ms, ours_ms = self._clocks or (0, 0)
         if abs(theirs_ms - ours_ms) > MAX_SKEW_MS:
@@ -310,8 +296,7 @@ class _Server:
 def probe_prometheus(source: PrometheusServer, *, pause: Callable[[float], None]) -> list[Finding]:
     """Asks a server how many of the wanted series it has, for `doctor`; `InputError` or `ConfigError` with the cause.
 
-    No series of a broker while targets are down is a failure: the server answers, and what it scrapes does not. So is more
-    than one cluster, or a gateway. One more finding names metrics that are not known, and the nearest that are.
+    No broker's series while targets are down is a failure, and so are several clusters or a gateway; unknown names are told.
     """
     counts: Counter[str] = Counter()
     newest_ms = 0

@@ -1,7 +1,4 @@
-"""Samples of metrics as Arrow rows: the one shape in which every metrics source hands them on.
-
-Rows are of kind `sample`, or of kind `problem` for what could not be read.
-"""
+"""Samples of metrics as Arrow rows, the one shape in which sources hand them on: of kind `sample`, or `problem` for what could not be read."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,6 +15,7 @@ from pipeline.codec.metrics.metric_names import Series
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.window import LATEST_MS
+from pipeline.tables.arrow_types import integers, strings
 
 MAX_SKEW_MS = 60_000  # a clock that differs by more from ours is reported
 MAX_SERIES_CHARS = 16_384  # names and labels of a series together; each of its samples repeats them
@@ -25,18 +23,13 @@ TOO_LONG = f"series with more than {MAX_SERIES_CHARS:,} characters of names and 
 MOST_SAMPLE_BYTES = 2 << 30  # of rows, of one file or server
 _MOST_BATCH_CHARS = 1 << 28  # an array holds 2 GiB, a character takes up to 4 bytes
 _escape = partial(re.compile(r"[\\,=]").sub, r"\\\g<0>")  # a client's label passes for no other series
-_LABELS = pa.map_(pa.string(), pa.string())
 SAMPLE_SCHEMA = pa.schema(
     [
-        *((name, pa.string()) for name in ("row_kind", "source", "instance")),
-        ("observed_at_ms", pa.int64()),
-        *((name, pa.string()) for name in ("name", "exposed_name")),
-        ("labels", _LABELS),
-        ("labels_text", pa.string()),  # sorted, `name=value` joined by commas, `\` before such within
-        ("value", pa.float64()),
-        ("path", pa.string()),
-        ("position", pa.int64()),
-        *((name, pa.string()) for name in ("reason", "severity", "first_bytes_hex")),
+        *(*strings("row_kind", "source", "instance"), *integers("observed_at_ms"), *strings("name", "exposed_name")),
+        pa.field("labels", pa.map_(pa.string(), pa.string())),
+        *strings("labels_text"),  # sorted, `name=value` joined by commas, `\` before such within
+        pa.field("value", pa.float64()),
+        *(*strings("path"), *integers("position"), *strings("reason", "severity", "first_bytes_hex")),
     ]
 )
 
@@ -66,10 +59,9 @@ def sample_batches(
     *,
     intake: SampleIntake,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of samples of one instance, known as source, instance and path; `InputError` beyond what `intake` takes.
+    """Rows of one instance (source, instance, path); `places`: indexes into `series`, one a sample; NaN, negative and infinite become NULL.
 
-    `places` are indexes into `series`, one per sample, as are instants and values; what was never recorded (NaN), is negative
-    or infinite becomes NULL. A client that pushes its metrics to brokers is an instance by itself.
+    A client that pushes its metrics to brokers is an instance by itself. `InputError` beyond what `intake` takes.
     """
     used, index = np.unique(places, return_inverse=True)
     texts = ((known_as[1], s.name, s.exposed_name, *chain(*s.labels)) for s in map(series.__getitem__, used.tolist()))
@@ -114,7 +106,6 @@ def _sample_batch(
 
 
 def problem_batch(source: str, instance: str, observed_at_ms: int, problems: Sequence[Problem]) -> pa.RecordBatch:
-    """Rows of what could not be read of an instance."""
     known = {"row_kind": "problem", "source": source, "instance": instance, "observed_at_ms": observed_at_ms}
     rows = [known | asdict(one) | {"first_bytes_hex": one.first_bytes[:64].hex()} for one in problems]
     return pa.RecordBatch.from_pylist(rows, SAMPLE_SCHEMA)

@@ -1,18 +1,15 @@
-"""Which broker and cluster the series of a server are of, as far as that can be told; what cannot is not taken.
+"""Which broker and cluster the series of a server are of, and which names are not known; what cannot be told is not taken.
 
-Only metrics that a broker has once count as evidence (`_ONCE`): two series of one are two brokers, or one scraped twice.
-
-* **Several clusters.** Two targets have one broker id, and a counter rises at both, all values at one above all at the
-  other: a broker that is scraped twice says the same twice, a scrape apart. Or a label that names Kafka clusters (`kafka_cluster`,
-  Strimzi's) has two values at once. Other labels prove nothing: jobs, namespaces, replicas of Prometheus, clusters of
-  Kubernetes and ports of one host may be one Kafka cluster's. They only name what differs.
-* **A gateway.** One instance has several brokers at once: by their ids, which then tell them apart, or by a label of hosts.
-* **At once** is in most of the instants of both: what a target said last stays for minutes, while its broker has moved on.
+Only metrics that a broker has once are evidence (`_ONCE`). **Several clusters**: two targets have one id, and a counter rises at both,
+all values at one above all at the other (who is scraped twice says the same twice); or a label of Kafka clusters (`kafka_cluster`,
+Strimzi's) has two values. Other labels (jobs, namespaces, replicas of Prometheus) prove nothing, they only name what differs.
+**A gateway**: one instance has several brokers at once, by ids, which then tell them apart, or by a label of hosts.
+**At once** is in most instants of both: what a target said last stays for minutes, while its broker has moved on.
 """
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import combinations
 from typing import NamedTuple
@@ -22,18 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.codec.metrics.metric_names import BROKER_TOPIC_PREFIX, REQUEST_PREFIX, Series
+from pipeline.codec.metrics.metric_names import BROKER_TOPIC_PREFIX, REQUEST_PREFIX, Series, list_unknown
 from pipeline.model.number_text import format_name
-from pipeline.sources.questions import name_some
+from pipeline.sources.questions import Finding, name_some
 
 OF_BROKERS = ("kafka_server_", "kafka_network_", "kafka_log_", "kafka_cluster_partition")
 APP_INFO = "kafka_server_app_info"
-COUNTERS = frozenset(
-    {
-        *(f"{BROKER_TOPIC_PREFIX}{of}_total" for of in ("bytesin", "bytesout", "messagesin", "totalproducerequests")),
-        f"{REQUEST_PREFIX}totaltimems_count",
-    }
-)
+_COUNTED = (f"{BROKER_TOPIC_PREFIX}{of}_total" for of in ("bytesin", "bytesout", "messagesin", "totalproducerequests"))
+COUNTERS = frozenset({*_COUNTED, f"{REQUEST_PREFIX}totaltimems_count"})
 _ONCE = COUNTERS | {"kafka_server_replicamanager_leadercount", "kafka_server_replicamanager_partitioncount"}
 _BYTES_IN = f"{BROKER_TOPIC_PREFIX}bytesin_total"
 _OF_CLIENTS = "kafka_producer_"
@@ -62,7 +55,6 @@ class ToldSeries(NamedTuple):
 
     @property
     def broker_id(self) -> str:
-        """The broker that a label names; empty for none."""
         return dict(self.series.labels).get("broker_id", "") if self.series.name.startswith(OF_BROKERS) else ""
 
     def instants(self) -> NDArray[np.float64]:
@@ -85,7 +77,6 @@ class ScrapedBrokers:
         self._hosts: dict[str, Counter[str]] = {}  # by instance of a gateway, labels that differ
 
     def take(self, told: Sequence[ToldSeries]) -> None:
-        """Takes the series of one answer, whose instants are alike."""
         groups: dict[tuple[str, ...], list[ToldSeries]] = defaultdict(list)
         for one in told:
             name = one.series.name
@@ -107,7 +98,6 @@ class ScrapedBrokers:
                     self.taking_ms[int(broker_id)] = max(last_ms, self.taking_ms.get(int(broker_id), 0))
 
     def _key(self, one: ToldSeries) -> tuple[str, str]:
-        """The broker's id, or the instance where it is not known."""
         own = self._own.get(one.instance, {})
         number = one.instance if one.instance.isdecimal() else ""
         broker_id = one.broker_id or (next(iter(own)) if len(own) == 1 else number)
@@ -117,7 +107,6 @@ class ScrapedBrokers:
         return {**one.labels, self._instance_label: one.instance}
 
     def _take_clusters(self, told: Sequence[ToldSeries]) -> None:
-        """Looks for two values at once of a label that names Kafka clusters."""
         named: dict[str, dict[str, list[ToldSeries]]] = defaultdict(lambda: defaultdict(list))
         for one in told:
             is_once = is_told_once(one.series)
@@ -131,7 +120,6 @@ class ScrapedBrokers:
                     self._conflicts.append(("", {label: value}, {label: other}))
 
     def _compare(self, broker_id: str, instance: str, alike: Sequence[ToldSeries]) -> None:
-        """Compares series of one metric that seem to be one broker's."""
         for one, other in combinations(alike[:_MOST_TARGETS], 2):
             differing = {name for name, value in one.labels.items() if other.labels.get(name, value) != value}
             hosts = set() if broker_id else set(filter(_HOST.fullmatch, differing))
@@ -148,12 +136,7 @@ class ScrapedBrokers:
         """Instances whose brokers' series are several brokers', and nothing that is configured tells whose."""
         return {*(_with_several(self._own) - self._labelled.keys()), *self._hosts}
 
-    @property
-    def is_of_one_cluster(self) -> bool:
-        return not self._conflicts
-
     def findings(self) -> Iterator[tuple[str, str]]:
-        """What is ambiguous, so that it is not taken, and what to configure."""
         if self._conflicts:
             label = self._find_label()
             values = sorted(self._values[label])
@@ -181,12 +164,8 @@ class ScrapedBrokers:
 
     def _find_label(self) -> str:
         """The label that tells targets apart which tell of the same brokers: of most pairs, the likeliest first."""
-        counts = Counter(
-            name
-            for _, labels, others in self._conflicts
-            for name, value in labels.items()
-            if others.get(name, value) != value
-        )
+        pairs = ((name, value, others) for _, labels, others in self._conflicts for name, value in labels.items())
+        counts = Counter(name for name, value, others in pairs if others.get(name, value) != value)
         ranks = {name: next((n for n, of in enumerate(_LIKELY) if of.fullmatch(name)), len(_LIKELY)) for name in counts}
         ranks |= {name: len(_LIKELY) + 1 for name in counts if _HOST.fullmatch(name) or name == self._instance_label}
         return min(counts, key=lambda name: (-counts[name], ranks[name], name), default=self._instance_label)
@@ -197,7 +176,7 @@ class ScrapedBrokers:
             pa.array(sorted(instances), pa.string())
             for instances in (self.mixed_instances, _with_several(self._labelled) - self.mixed_instances)
         )
-        for batch in batches if self.is_of_one_cluster else ():
+        for batch in () if self._conflicts else batches:  # of several clusters: none is taken
             names, instances, labels = batch["name"], batch["instance"], batch["labels"]
             is_broker = _starts(names, OF_BROKERS)
             own = pc.if_else(_starts(names, (APP_INFO,)), pc.map_lookup(labels, pa.scalar("id"), "first"), None)
@@ -220,12 +199,10 @@ def _with_several(of_instances: Mapping[str, Mapping[str, ToldSeries]]) -> set[s
 
 
 def is_told_once(series: Series) -> bool:
-    """Whether a broker has one series of this metric."""
     return series.name in _ONCE and all(name != "topic" for name, _ in series.labels)
 
 
 def _are_at_once(instants: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
-    """Whether most instants of either are the other's, too."""
     common = len(np.intersect1d(instants, others))
     return common > 0 and 2 * common >= len(np.union1d(instants, others))
 
@@ -270,3 +247,12 @@ def _by_number(text: str) -> tuple[int, str]:
 
 def _starts(names: pa.Array, prefixes: Sequence[str]) -> pa.Array:
     return reduce(pc.or_, (pc.starts_with(names, prefix) for prefix in prefixes))
+
+
+def find_unknown_names(exposed_names: Collection[str]) -> Iterator[Finding]:
+    unknown = list_unknown(exposed_names)
+    if unknown:
+        named = name_some("not known", [f"{name} (nearest: {nearest})" for name, nearest, _ in unknown])
+        _, _, canonical = unknown[0]
+        advice = f"where one is the same, a `prometheus` source takes it under `queries`, such as {canonical}: {unknown[0][0]}"
+        yield Finding(name="metrics", is_ok=True, found=named, advice=advice)

@@ -1,11 +1,9 @@
 """The record batches of a log as rows of `silver.record_batches`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +41,7 @@ class LeaderEpochs:
     begun: Mapping[tuple[str, str, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, history: ClusterHistory, tree: LogTree, replicas: Iterable[ReplicaState]) -> LeaderEpochs:
+    def of(cls, history: ClusterHistory, tree: LogTree, replicas: Iterable[ReplicaState]) -> Self:
         """By what a source knows of leaders, checkpoints and logs' ends: an epoch that begins there has no batch."""
         by_epoch: dict[tuple[str, str, int], dict[int, int]] = {}
         begun: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
@@ -74,11 +72,10 @@ class LeaderEpochs:
         moments = {log: tuple(sorted(terms)) for log, terms in begun.items()}
         return cls(by_epoch, current, None if history.state_source == ONLY_REPLICA else newest, moments)
 
-    def only(self, logs: Iterable[RecordLog | LogName]) -> LeaderEpochs:
-        """The part about some logs: what a task needs."""
+    def only(self, logs: Iterable[RecordLog | LogName]) -> Self:
         places = {(log.topic, log.topic_id, log.partition) for log in logs}
         keys = {(topic, partition) for topic, _, partition in places}
-        return LeaderEpochs(
+        return type(self)(
             {place: self.by_epoch[place] for place in places if place in self.by_epoch},
             {key: self.current[key] for key in keys if key in self.current},
             None if self.newest is None else {key: self.newest[key] for key in keys if key in self.newest},
@@ -88,11 +85,7 @@ class LeaderEpochs:
     def lead(
         self, log: RecordLog | LogName, epochs: NDArray[np.int32], starts_ms: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Returns the leader of each batch of a log, from its epoch and its window's start; -1 where unknown.
-
-        Where an epoch had ended by then (a clock is ahead, or a host says so) it is who led by then: no broker bears
-        load while it does not lead. Legacy batches, without epochs, are the leader's where only one broker ever led.
-        """
+        """The leader of each batch, by its epoch and its window's start: who led by then, where the epoch had ended; -1 where unknown."""
         moments, begun = np.array([(-(2**63), -1), *self.begun.get((log.topic, log.topic_id, log.partition), ())]).T
         by_then = begun[np.searchsorted(moments, starts_ms, side="right") - 1]
         epochs = np.where(epochs < 0, epochs, np.maximum(epochs, by_then)).astype(np.int32)
@@ -147,15 +140,11 @@ def make_batch_rows(
         "lateness_ms": scanned.times.lateness_ms[kept],
         "is_crc_ok": headers.crc_ok[kept],
     }
-    return pa.table(
-        [
-            pa.repeat(pa.scalar(shared[field.name], field.type), len(rows))
-            if field.name in shared
-            else _array(columns[field.name], field)
-            for field in BATCH_SCHEMA
-        ],
-        schema=BATCH_SCHEMA,
-    )
+    arrays = [
+        pa.repeat(pa.scalar(shared[f.name], f.type), len(rows)) if f.name in shared else _array(columns[f.name], f)
+        for f in BATCH_SCHEMA
+    ]
+    return pa.table(arrays, schema=BATCH_SCHEMA)
 
 
 def _array(values: NDArray[Any], field: pa.Field) -> pa.Array:

@@ -1,8 +1,4 @@
-"""The instant that decides a batch's window: its max timestamp, unless that is out of line with its neighbours.
-
-Clients may set any timestamp. One below 0 or beyond the year 9999 counts as none. A batch whose max timestamp lies more than a day outside what the batches around it
-say is placed by append order instead: it takes the instant of the last batch in line before it.
-"""
+"""The instant that decides a batch's window: its max timestamp, if a calendar holds it and its neighbours agree within a day, else theirs."""
 
 from dataclasses import dataclass
 
@@ -24,13 +20,7 @@ class EventTimes:
 
 
 def assign_event_times(max_timestamp_ms: NDArray[np.int64], as_of_ms: int) -> EventTimes:
-    """Chooses each batch's event time.
-
-    A timestamp is out of line when it lies more than 24 h below the smaller, or above the larger, of the medians of
-    up to five batches on either side; the first batch of a segment may be arbitrarily old, the last one as young as
-    `as_of_ms` plus 24 h, because an idle partition writes such.
-
-    `max_timestamp_ms`: shape (batches,), in append order; -1 where a batch has none. `as_of_ms`: the run's now.
+    """Event times of batches in append order; out of line is more than a day outside the medians of up to five on either side.
 
     >>> day = 86_400_000
     >>> times = assign_event_times(np.array([10, 20, 30 + 400 * day, 40, 15]), as_of_ms=day)

@@ -16,9 +16,9 @@ from pipeline.codec.records.key_table import KeyCounter, KeyCounts, take_keys
 from pipeline.codec.records.record_scan import RecordScan
 from pipeline.partitioners.hash_kernels import hash_keys
 from pipeline.partitioners.registry import HASH_COLUMNS
-from pipeline.sources.records.key_questions import Question, ask
-from pipeline.sources.records.scan_settings import ScanSettings
+from pipeline.sources.records.scan_settings import Question, ScanSettings, ask
 from pipeline.sources.records.segment_scan import SENSELESS, RecordLog, split_by_window
+from pipeline.tables.arrow_types import integers, strings
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,7 @@ class _Window:
 
 
 class WindowKeyCounter:
-    """Counts keys chunk after chunk, at most `limit` at once per window, which are let go once its last batch is read.
-
-    `starts`: from `ScanSettings.choose_windows`, for exactly the batches of the chunks to come.
-    """
+    """Counts keys of chunks by window (`starts`: of exactly their batches), at most `limit` at once, let go after its last batch."""
 
     def __init__(self, starts: NDArray[np.int64], limit: int) -> None:
         self._starts, self._limit = starts, limit
@@ -61,7 +58,6 @@ class WindowKeyCounter:
         self._done = 0
 
     def add(self, scan: RecordScan) -> Iterator[WindowKeys]:
-        """Counts a chunk, scanned with keys; yields the windows that are complete."""
         mine = self._starts[self._done : self._done + len(scan.headers)]
         self._done += len(scan.headers)
         for start_ms, own in _split(scan, mine):
@@ -95,30 +91,18 @@ def _split(scan: RecordScan, starts: NDArray[np.int64]) -> Iterator[tuple[int, R
         yield int(starts[own[0]]), part
 
 
-_UNIT = (("topic", pa.string()), ("topic_id", pa.string()), ("partition", pa.int64()), ("window_start_ms", pa.int64()))
-_SUMS = tuple((name, pa.int64()) for name in ("record_count", "size_bytes", "count_error", "size_error_bytes"))
-KEY_SCHEMA = pa.schema(
-    [
-        *_UNIT,
-        ("key_id", pa.string()),
-        *_SUMS,
-        ("is_empty", pa.bool_()),
-        *((column, pa.int64()) for column in HASH_COLUMNS.values()),
-        ("clear_key", pa.binary()),
-        ("answers", pa.list_(pa.int64())),
-    ]
+_UNIT = (*strings("topic", "topic_id"), *integers("partition", "window_start_ms"))
+_SUMS = integers("record_count", "size_bytes", "count_error", "size_error_bytes")
+_MAYBE = (
+    *integers(*HASH_COLUMNS.values()),
+    pa.field("clear_key", pa.binary()),
+    pa.field("answers", pa.list_(pa.int64())),
 )
+KEY_SCHEMA = pa.schema([*_UNIT, *strings("key_id"), *_SUMS, pa.field("is_empty", pa.bool_()), *_MAYBE])
 """A row per key of a log and window. Errors are relative: less what the `other_keys` row of the same log and window has,
 which is what a key not among the rows may have had."""
-OTHER_SCHEMA = pa.schema(
-    [
-        ("kind", pa.string()),
-        *_UNIT,
-        *_SUMS,
-        *((name, pa.int64()) for name in ("question", "chosen_partition", "key_count")),
-        *((name, pa.string()) for name in ("path", "reason")),
-    ]
-)
+_ANSWERED = (*integers("question", "chosen_partition", "key_count"), *strings("path", "reason"))
+OTHER_SCHEMA = pa.schema([*strings("kind"), *_UNIT, *_SUMS, *_ANSWERED])
 """Rows that are not about one key: of kind `no_key`, `other_keys`, `unreadable` (see `silver.key_traffic`), `cell` (sums over
 the keys that a question gets one answer for) and `problem`."""
 UNNAMED = -2  # in place of a partition, for records whose keys the memory limit could not name
@@ -147,7 +131,6 @@ def make_key_rows(log: RecordLog, counted: WindowKeys, settings: ScanSettings) -
 def _key_columns(
     log: RecordLog, keys: WindowKeys, settings: ScanSettings
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A row per key with its hashes and the answers about it, and the other rows."""
     assert settings.secret is not None  # noqa: S101  (narrows the type)
     counts, is_clear = keys.counts, log.topic in settings.clear_topics
     ends = np.frombuffer(counts.keys.buffers()[1], np.int64, len(counts.keys) + 1) if len(counts.keys) else np.zeros(1)

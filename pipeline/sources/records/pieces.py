@@ -1,17 +1,116 @@
-"""Pieces of tables that scans yield. Imports no Spark: the collector runs without it."""
+"""Pieces of tables that scans yield, and rows that sum a log up. Imports no Spark: the collector runs without it.
+
+These are of kind `segment` (of a file), `window` (of a log and window), `problem`, and `shortfall` (not read whole).
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
+from pipeline.codec.log.batch_headers import sum_headers
+from pipeline.model.log import Problem
+from pipeline.model.window import TimeWindow
 from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA
 from pipeline.sources.records.batch_rows import BATCH_SCHEMA
 from pipeline.sources.records.key_rows import KEY_SCHEMA, OTHER_SCHEMA
-from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
+from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment, split_by_window
+from pipeline.tables.arrow_types import integers, strings
+
+LATE_PART = 10  # late batches are named where they are one part of so many of a log's bytes
+OF_PAST_WINDOWS = (
+    "a tenth or more of the bytes bear times a window before those of earlier batches: they count in past windows; where "
+    "clients' clocks are not trusted, set message.timestamp.type=LogAppendTime"
+)
+_NUMBERS = (
+    *("partition", "first_offset", "last_offset", "min_timestamp_ms", "max_timestamp_ms", "batch_count"),
+    *("record_count", "control_batch_count", "missing_offset_count", "producer_id_count", "crc_error_count"),
+)
+SUMMARY_SCHEMA = pa.schema(
+    [
+        *(*strings("row_kind", "path", "topic", "topic_id"), *integers(*_NUMBERS), *strings("magic", "codecs")),
+        *integers("window_start_ms", "leader_epoch", "position"),
+        *strings("reason", "severity", "first_bytes_hex"),
+    ]
+)
+
+
+def summarise_scan(log: RecordLog, scanned: ScannedSegment, window_ms: int, *, is_file: bool) -> pa.Table:
+    rows = [problem_row(log, problem) for problem in (*scanned.problems, *_find_late(log, scanned, window_ms))]
+    rows += [segment_row(log, scanned)] if is_file else []
+    rows += _window_rows(log, scanned, window_ms)
+    return pa.Table.from_pylist(rows, schema=SUMMARY_SCHEMA)
+
+
+def _find_late(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> list[Problem]:
+    size_bytes = scanned.headers.rows["size_bytes"]
+    is_late = scanned.is_committed & scanned.is_countable & (scanned.times.lateness_ms > window_ms)
+    late_bytes, all_bytes = int(size_bytes[is_late].sum(dtype=np.int64)), int(size_bytes.sum(dtype=np.int64))
+    if not late_bytes or late_bytes * LATE_PART < all_bytes:
+        return []
+    return [Problem(path=log.path, position=None, reason=OF_PAST_WINDOWS, severity="suspect")]
+
+
+def _head(log: RecordLog, row_kind: str) -> dict[str, Any]:
+    return {"row_kind": row_kind, **{name: getattr(log, name) for name in ("path", "topic", "topic_id", "partition")}}
+
+
+def problem_row(log: RecordLog, problem: Problem) -> dict[str, Any]:
+    fields = {name: getattr(problem, name) for name in ("position", "reason", "severity")}
+    return {**_head(log, "problem"), **fields, "first_bytes_hex": problem.first_bytes.hex()}
+
+
+def segment_row(log: RecordLog, scanned: ScannedSegment) -> dict[str, Any]:
+    sums, rows = sum_headers(scanned.headers), scanned.headers.rows
+    names = ("min_timestamp_ms", "max_timestamp_ms", "record_count", "control_batch_count", "crc_error_count")
+    return {
+        **_head(log, "segment"),
+        **{name: getattr(sums, name) for name in names},
+        "first_offset": _least(rows["base_offset"]),
+        "last_offset": _most(rows["last_offset"]),
+        "batch_count": len(rows),
+        "missing_offset_count": int(scanned.missing_offset_count.sum()),
+        "producer_id_count": len(sums.producer_ids),
+        "magic": ",".join(str(magic) for magic in sums.magics),
+        "codecs": ",".join(sums.codecs),
+    }
+
+
+def _window_rows(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> Iterator[dict[str, Any]]:
+    headers, event_time_ms = scanned.headers, scanned.times.event_time_ms
+    counted = scanned.is_committed & scanned.is_countable & (event_time_ms >= 0)
+    starts, is_control = event_time_ms - event_time_ms % window_ms, headers.is_control
+    for own in split_by_window(starts, counted):
+        chosen = headers.rows[own]
+        yield {
+            **_head(log, "window"),
+            "window_start_ms": int(starts[own[0]]),
+            "leader_epoch": _most(chosen["partition_leader_epoch"]),
+            "first_offset": _least(chosen["base_offset"]),
+            "last_offset": _most(chosen["last_offset"]),
+            "batch_count": len(chosen),
+            "record_count": int(chosen["record_count"][~is_control[own]].sum(dtype=np.int64)),
+            "max_timestamp_ms": _most(event_time_ms[own]),
+        }
+
+
+def shortfall_row(log: RecordLog, reason: str, sent: TimeWindow | None = None) -> dict[str, Any]:
+    times = {} if sent is None else {"min_timestamp_ms": sent.start_ms, "max_timestamp_ms": sent.end_ms}
+    return {**_head(log, "shortfall"), "reason": reason, **times}
+
+
+def _least(values: NDArray[Any]) -> int | None:
+    return int(values.min()) if values.size else None
+
+
+def _most(values: NDArray[Any]) -> int | None:
+    return int(values.max()) if values.size else None
+
 
 PIECE_ROWS = 200_000
 """Rows (of arrivals: records) that a task gathers before it hands them on: some 25 MB."""
@@ -28,14 +127,8 @@ class Kind(Enum):
     SAMPLES = "samples"
 
 
-SCHEMAS = {
-    Kind.SUMMARIES: SUMMARY_SCHEMA,
-    Kind.BATCHES: BATCH_SCHEMA,
-    Kind.KEYS: KEY_SCHEMA,
-    Kind.OTHERS: OTHER_SCHEMA,
-    Kind.ARRIVALS: CHUNK_SCHEMA,
-    Kind.SAMPLES: SAMPLE_SCHEMA,
-}
+_IN_ORDER = (SUMMARY_SCHEMA, BATCH_SCHEMA, KEY_SCHEMA, OTHER_SCHEMA, CHUNK_SCHEMA, SAMPLE_SCHEMA)
+SCHEMAS = dict(zip(Kind, _IN_ORDER, strict=True))
 
 
 class Piece(NamedTuple):
@@ -44,15 +137,12 @@ class Piece(NamedTuple):
 
     @property
     def row_count(self) -> int:
-        """Rows; of arrivals the records in them."""
         if self.kind is Kind.ARRIVALS:
             return int(self.rows["record_count"].to_numpy().sum())
         return int(self.rows.num_rows)
 
 
 class ReadTask(Protocol):
-    """Input of one Spark task; picklable."""
-
     def run(self) -> Iterator[Piece]: ...
 
 

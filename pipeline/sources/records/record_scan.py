@@ -1,31 +1,29 @@
-"""One log read once: everything the tables need of a segment file, or of a fetched range, from one scan of its bytes.
-
-Headers are scanned first, checksums verified; the records of the batches that lie in the windows wanted are decoded
-once, for keys and arrivals together.
-"""
+"""One log read once: all that the tables need of a segment file, or of a fetched range; its records are decoded once, for keys and arrivals."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
+from pipeline.codec.log.batch_headers import HeaderScan
+from pipeline.codec.log.index_files import TransactionIndex, read_transaction_index
 from pipeline.codec.records.arrival_layout import NO_WINDOW, SUMS
 from pipeline.codec.records.arrivals import ArrivalPacker, BatchTimes, PackedArrivals
 from pipeline.codec.records.record_reader import iter_record_scans
 from pipeline.codec.records.record_scan import RecordScan
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
+from pipeline.regular_files import open_regular
 from pipeline.sources.files.segment_plan import SegmentRead, pack
-from pipeline.sources.records.aborted_batches import find_aborted
 from pipeline.sources.records.batch_rows import TIMESTAMP_TYPES, LeaderEpochs, make_batch_rows
 from pipeline.sources.records.key_rows import WindowKeyCounter, WindowKeys, make_key_rows
-from pipeline.sources.records.pieces import Kind, Piece
+from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind, Piece, problem_row, shortfall_row, summarise_scan
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import (
     SENSELESS,
@@ -35,7 +33,81 @@ from pipeline.sources.records.segment_scan import (
     find_unread_time,
     scan_segment,
 )
-from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA, problem_row, shortfall_row, summarise_scan
+
+_KEY_LENGTH_AT, _TYPE_AT = 65, 69
+"""In a control batch: the length of its record's key (4, as a varint), and the lower byte of the marker's type."""
+_MARKER_BYTES = _TYPE_AT - _KEY_LENGTH_AT + 1
+_KEY_LENGTH, _ABORT, _COMMIT = 8, 0, 1
+_UNKNOWN = -1
+
+
+def find_aborted(path: Path, headers: HeaderScan) -> NDArray[np.bool_]:
+    """Says which batches belong to aborted transactions, by markers here or later `.txnindex` files; `OSError`."""
+    if not headers.is_transactional.any():
+        return np.zeros(len(headers), np.bool_)
+    with open_regular(path) as file:
+        ends = read_markers(file, headers)
+    is_aborted, is_open = match_markers(headers, ends)
+    if is_open.any():
+        is_aborted[is_open] = _find_in_indexes(path, headers, np.flatnonzero(is_open))
+    return is_aborted
+
+
+def read_markers(file: BinaryIO, headers: HeaderScan) -> NDArray[np.int64]:
+    """By batch the type of its marker, 0 abort, 1 commit, or -1; no map, which would break where a broker truncates."""
+    types = np.full(len(headers), _UNKNOWN, np.int64)
+    is_plain = headers.is_control & (headers.codec == 0) & (headers.size_bytes > _TYPE_AT)
+    for batch in np.flatnonzero(is_plain):
+        file.seek(int(headers.position[batch]) + _KEY_LENGTH_AT)
+        marker = file.read(_MARKER_BYTES)
+        if len(marker) == _MARKER_BYTES and marker[0] == _KEY_LENGTH and marker[-1] <= _COMMIT:
+            types[batch] = marker[-1]
+    return types
+
+
+def match_markers(headers: HeaderScan, types: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """By batch, in append order: its producer's next marker is an abort; its transaction has no marker here."""
+    is_mine = headers.is_transactional & ~headers.is_control
+    rows = np.flatnonzero(is_mine | (types != _UNKNOWN))
+    rows = rows[np.lexsort((rows, headers.rows["producer_id"][rows]))]
+    producer, kind = headers.rows["producer_id"][rows], np.where(is_mine[rows], _UNKNOWN, types[rows])
+    places = np.arange(len(rows))
+    # The next marker at or after each place, of whichever producer: its own, or it has none here.
+    after = np.minimum.accumulate(np.where(kind == _UNKNOWN, len(rows), places)[::-1])[::-1]
+    has_marker = after < len(rows)
+    has_marker[has_marker] = producer[after[has_marker]] == producer[has_marker]
+    is_aborted, is_open = np.zeros(len(headers), np.bool_), np.zeros(len(headers), np.bool_)
+    marked = np.flatnonzero(has_marker)
+    is_aborted[rows[marked]] = kind[after[marked]] == _ABORT
+    is_open[rows[~has_marker]] = True
+    return is_aborted & is_mine, is_open & is_mine
+
+
+def _find_in_indexes(path: Path, headers: HeaderScan, batches: NDArray[np.int64]) -> NDArray[np.bool_]:
+    is_aborted = np.zeros(len(batches), np.bool_)
+    producer, offset = headers.rows["producer_id"][batches], headers.base_offset[batches]
+    for index_path in sorted(path.parent.glob("*.txnindex")):
+        if index_path.stem < path.stem:
+            continue
+        try:
+            index = read_transaction_index(index_path)
+        except (InputError, OSError):
+            continue
+        is_aborted |= _find_held(index, producer, offset)
+    return is_aborted
+
+
+def _find_held(index: TransactionIndex, producer: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """By batch: one of its producer's transactions in an index holds it. Both may be many: they meet in their order."""
+    is_held, places = np.zeros(len(offset), np.bool_), np.argsort(producer, kind="stable")
+    order = np.lexsort((index.first_offset, index.producer_id))
+    both = (order, index.producer_id[order]), (places, producer[places])
+    for one in np.intersect1d(both[0][1], both[1][1]):
+        own, mine = (at[np.searchsorted(ids, one) : np.searchsorted(ids, one, "right")] for at, ids in both)
+        begun = np.searchsorted(index.first_offset[own], offset[mine], "right")
+        last = np.maximum.accumulate(index.last_offset[own])
+        is_held[mine] = (begun > 0) & (last[begun - 1] >= offset[mine])
+    return is_held
 
 
 class ArrivalChunks:
@@ -46,7 +118,6 @@ class ArrivalChunks:
         self._packer = ArrivalPacker(settings.secret, is_clear=log.topic in settings.clear_topics)
 
     def add(self, scan: RecordScan) -> pa.Table:
-        """Packs a chunk, scanned with keys; rows of `CHUNK_SCHEMA`."""
         own = self._times.part(self._done, self._done + len(scan.headers))
         self._done += len(scan.headers)
         # A wrapper that turns out to make no sense only when it is opened is no load.
@@ -55,7 +126,6 @@ class ArrivalChunks:
 
 
 def time_batches(scanned: ScannedSegment, settings: ScanSettings, is_aborted: NDArray[np.bool_]) -> BatchTimes:
-    """Times of each batch, for the packer of arrivals."""
     counts = scanned.is_countable & settings.is_wanted(scanned.times.event_time_ms)
     return BatchTimes(
         window_start_ms=np.where(counts, settings.choose_windows(scanned), NO_WINDOW),
@@ -66,7 +136,6 @@ def time_batches(scanned: ScannedSegment, settings: ScanSettings, is_aborted: ND
 
 
 def make_chunk(log: RecordLog, packed: PackedArrivals) -> pa.Table:
-    """Rows of `CHUNK_SCHEMA`, one per group."""
     groups = packed.groups
     ends = np.concatenate([[0], np.cumsum(groups["record_count"])])
     columns: dict[str, Any] = {
@@ -142,7 +211,6 @@ def plan_segment_tasks(
 
 
 def cut_reads(reads: Iterable[SegmentRead], most_bytes: int) -> list[SegmentPart]:
-    """Cuts files into equal parts of at most `most_bytes`; a text of `kafka-dump-log` stays whole."""
     parts = []
     for read in reads:
         count = 1 if read.dumped_in is not None else max(1, -(-read.size_bytes // most_bytes))
@@ -184,7 +252,6 @@ def scan_file(
 def scan_file_records(
     read: SegmentRead, scanned: ScannedSegment, settings: ScanSettings, part: slice = slice(None)
 ) -> Iterator[Piece]:
-    """Scans the records of a segment, or of a part of its batches, from the first batch that counts to the last."""
     starts = settings.choose_windows(scanned)
     wanted = np.arange(len(starts))[part][starts[part] != NO_WINDOW]
     if not wanted.size or not (settings.max_distinct_keys or settings.reads_arrivals):
@@ -206,10 +273,7 @@ def scan_records(
     times: BatchTimes | None,
     settings: ScanSettings,
 ) -> Iterator[Piece]:
-    """Counts keys and packs arrivals of records that are decoded once, chunk after chunk.
-
-    `starts` (`ScanSettings.choose_windows`) and `times` (`time_batches`; None: no arrivals) have a row per batch.
-    """
+    """Counts keys and packs arrivals of records decoded once; `starts` and `times` (None: no arrivals) have a row per batch."""
     keys = WindowKeyCounter(starts, settings.max_distinct_keys) if settings.max_distinct_keys else None
     arrivals = None if times is None else ArrivalChunks(log, settings, times)
     for scan in scans:

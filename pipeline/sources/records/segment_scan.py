@@ -15,7 +15,7 @@ from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.dumped_logs import scan_dump
 from pipeline.sources.files.segment_plan import SegmentRead
-from pipeline.sources.live.fetch_read import FetchRead
+from pipeline.sources.live.settings import FetchRead
 from pipeline.sources.records.event_time import NEIGHBOURS, NO_TIMESTAMP, EventTimes, assign_event_times
 
 
@@ -161,10 +161,7 @@ def with_file_facts(read: SegmentRead, scanned: ScannedSegment) -> ScannedSegmen
 
 
 def place_batches(headers: HeaderScan, as_of_ms: int, base_offset: int, next_base_offset: int) -> ScannedSegment:
-    """Batches of a file or a range with their event times, all committed, and the offsets missing before each.
-
-    Those missing after the last batch, up to the next segment's `next_base_offset` (-1: none), count with it.
-    """
+    """Batches with event times, all committed, and the offsets missing before each; of the last also those up to `next_base_offset`."""
     first, last = headers.base_offset.astype(np.int64), headers.rows["last_offset"].astype(np.int64)
     gaps = first - np.concatenate([[base_offset], last[:-1] + 1])[: len(first)]
     missing: NDArray[np.int64] = np.clip(gaps, 0, _MOST_MISSING)

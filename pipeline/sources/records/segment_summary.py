@@ -22,8 +22,14 @@ from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
-from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
-from pipeline.model.segment_summary import PartitionSummary, RecordSummary, SegmentSummary
+from pipeline.model.log_tree import (
+    LogDirectory,
+    PartitionDirectory,
+    PartitionSummary,
+    RecordSummary,
+    SegmentFile,
+    SegmentSummary,
+)
 from pipeline.regular_files import read_small
 
 if TYPE_CHECKING:
@@ -83,7 +89,6 @@ def _make_tally() -> RecordTally:
 
 
 def _scan_deep(segment: SegmentFile, total: RecordTally, *, is_only: bool) -> tuple[HeaderScan, RecordSummary]:
-    """Scans headers, then records, which also count towards their partition's total."""
     from pipeline.codec.records.record_reader import iter_record_scans  # noqa: PLC0415 - as above
 
     tally = total if is_only else _make_tally()
@@ -97,7 +102,6 @@ def _scan_deep(segment: SegmentFile, total: RecordTally, *, is_only: bool) -> tu
 
 
 def verify_segment(segment: SegmentFile, scan: HeaderScan) -> Iterator[Problem]:
-    """Compares a segment's indexes, where there are any, with its batches; yields what does not fit."""
     base_offset = segment.base_offset or 0
     checks: tuple[tuple[str | None, Callable[[str], Iterable[Problem]]], ...] = (
         (segment.index_path, lambda path: check_offset_index(path, read_offset_index(path, base_offset), scan)),

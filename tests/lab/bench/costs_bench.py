@@ -24,8 +24,7 @@ from pathlib import Path
 
 from pipeline.environment import cache_directory, variable
 from pipeline.errors import HealthGateError
-from pipeline.storage.jars import find_delta_jars
-from pipeline.storage.java import find_java, write_java_shim
+from pipeline.storage.java import find_delta_jars, find_java, write_java_shim
 from tests.lab.bench.costs_input import read_capture, read_log
 from tests.lab.bench.figures import write_between
 from tests.lab.bench.processes import CpuTime, PeakMemory

@@ -32,8 +32,8 @@ from pipeline.replay.topics import list_topics
 from pipeline.runs import plan_runs
 from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
 from pipeline.stages import Staging, unpack_value
+from pipeline.storage.locks import open_staging_folder
 from pipeline.storage.session import create_session, stop_session
-from pipeline.storage.staging import open_staging_folder
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.keys import KEY_HASHES
 from pipeline.tables.silver import ARRIVALS, RECORD_BATCHES

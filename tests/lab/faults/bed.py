@@ -32,8 +32,8 @@ from pipeline.errors import PipelineError, UnexpectedError
 from pipeline.jobs import deliver_alerts, ingest
 from pipeline.steps import judge_windows, replay_windows
 from pipeline.storage.engines import running_engine
+from pipeline.storage.locks import FOLDER
 from pipeline.storage.session import SparkErrors
-from pipeline.storage.staging import FOLDER
 from tests.engines import SAIL
 from tests.lab.archive import unpack_once
 from tests.spark.capture_runs import FEW_CANDIDATES, Capture, compare, list_rows, plan

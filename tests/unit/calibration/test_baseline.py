@@ -14,7 +14,7 @@ from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.rows import baseline_columns, service_rows, session_row
 from pipeline.replay.sessions import describe_session
 from pipeline.simulator.clients.producer_settings import resolve_producer
-from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
+from pipeline.tables.silver import PRODUCER_SESSIONS, SERVICE_MODELS
 from tests.simulated_sessions import make_scenario, record_session
 
 NOT_OURS = {"cluster", "window_date", "run_id"}

@@ -9,7 +9,7 @@ from aiosmtpd.handlers import Sink
 from pipeline.cli import main
 from pipeline.cli.doctor import as_text, list_in_clear
 from pipeline.config_file import load_config
-from pipeline.model.finding import Finding
+from pipeline.sources.questions import Finding
 from pipeline.storage.tables_on_disk import ensure_tables
 from tests.lab.process import free_ports
 

@@ -16,11 +16,10 @@ from pipeline.model.window import instant_of, milliseconds_of
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live.reading import LiveReading
 from pipeline.sources.live.state import LiveState
-from pipeline.sources.records.pieces import Kind
-from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
+from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind
 from pipeline.sources.source import ClusterReading
 from pipeline.stages import Staging
-from pipeline.storage.outages import load_outages
+from pipeline.storage.observations import load_outages
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.broker_metrics import BROKER_METRICS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES

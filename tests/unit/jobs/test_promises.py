@@ -17,7 +17,7 @@ from pipeline.runs import plan_runs
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS
-from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
+from pipeline.tables.silver import PRODUCER_SESSIONS, SERVICE_MODELS
 from tests.config_files import write_configuration
 from tests.report_tables import CLUSTER, T0_MS, blank_rows, write_rows
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.tables import TABLES, broker_metrics, bronze, gold, health, incidents, keys, replay, sessions, silver
+from pipeline.tables import TABLES, broker_metrics, bronze, gold, health, incidents, keys, replay, silver
 from pipeline.tables.table import Table
 from pipeline.tables.values import find_column
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 ROOMS = ("pipeline", "dags", "expectations")
 OTHERS = {"recorded_until_ms", "msg", "assigned_partitions", "kwargs", "column_list", "value_set"}
 """Of documents that others write: a capture's manifest, pydantic's errors, kafka-python's groups, suites' files."""
-MODULES = (broker_metrics, bronze, gold, health, incidents, keys, replay, sessions, silver)
+MODULES = (broker_metrics, bronze, gold, health, incidents, keys, replay, silver)
 BY_NAME = {name: one for module in MODULES for name, one in vars(module).items() if isinstance(one, Table)}
 NOT_STORED = {"Verdict": {"k", "severity"}}
 """Fields that no column holds: they keep their defaults."""

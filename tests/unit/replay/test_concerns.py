@@ -10,7 +10,7 @@ import pytest
 from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner.settings import Setting
 from pipeline.errors import ConfigError
-from pipeline.model.trust import Trust
+from pipeline.model.promise import Trust
 from pipeline.replay import comparison
 from pipeline.replay.back_tests import TRUSTS
 from pipeline.replay.comparison import _describe_trusts

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.config.replay import IN_USE, Candidate
-from pipeline.model.trust import Trust
+from pipeline.model.promise import Trust
 from pipeline.model.window import TimeWindow
 from pipeline.replay.back_tests import TRUSTS
 from pipeline.replay.comparison import comparison_row

@@ -10,7 +10,7 @@ import pytest
 from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.measures.chance import NORMAL_REACH
-from pipeline.model.trust import Trust
+from pipeline.model.promise import Trust
 from pipeline.replay.back_tests import TRUSTS, back_test
 from pipeline.replay.comparison import comparison_row
 from pipeline.replay.concerns import Concerns

@@ -16,15 +16,11 @@ from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
 from pipeline.sources.cluster_reading import iter_availability, read_cluster
 from pipeline.sources.files.cluster_rows import count_directories
-from pipeline.sources.kinds.broker_metrics import BrokerMetrics
-from pipeline.sources.kinds.consumer_groups import ConsumerGroups
-from pipeline.sources.kinds.dump_log import DumpLog
-from pipeline.sources.kinds.exporter_urls import ExporterUrls
+from pipeline.sources.kinds.exporter_pages import BrokerMetrics, ExporterUrls, ProducerMetrics
 from pipeline.sources.kinds.librdkafka_statistics import LibrdkafkaStatistics
 from pipeline.sources.kinds.log_directories import LogDirectories
-from pipeline.sources.kinds.producer_metrics import ProducerMetrics
 from pipeline.sources.kinds.prometheus import Prometheus
-from pipeline.sources.kinds.topics_describe import TopicsDescribe
+from pipeline.sources.kinds.tool_texts import ConsumerGroups, DumpLog, TopicsDescribe
 from pipeline.sources.metrics.metric_pages import MetricPage, discover_pages, discover_texts, pages_within
 from pipeline.sources.metrics.metric_source import InstanceSamples, count_expected, samples_of_pages
 from pipeline.sources.source import ClusterReading

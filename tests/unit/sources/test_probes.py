@@ -9,11 +9,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from pipeline.cli.doctor import try_source
-from pipeline.sources.capabilities import CAPABILITIES, COLUMNS, list_given
-from pipeline.sources.kinds.dump_log import DumpLog
-from pipeline.sources.kinds.get_offsets import GetOffsets
+from pipeline.sources.kinds import CAPABILITIES, COLUMNS, list_given
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.kinds.log_directories import LogDirectories
+from pipeline.sources.kinds.tool_texts import DumpLog, GetOffsets
 from pipeline.sources.live.diagnosis import probe_broker
 from pipeline.sources.live.settings import ClientSettings, Secrets
 from pipeline.tables import TABLES

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.storage.jars import archive_path, use_archive
+from pipeline.storage.java import archive_path, use_archive
 from pipeline.storage.session import _local_java_options
 
 

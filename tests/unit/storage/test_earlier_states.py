@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from pipeline.model.window import TimeWindow, instant_of
-from pipeline.storage.earlier_states import _read_terms, load_earlier_states
 from pipeline.storage.files import list_data_files
 from pipeline.storage.frames import rows_of
+from pipeline.storage.observations import _read_terms, load_earlier_states
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import CLUSTER_STATE

@@ -16,14 +16,14 @@ from pyarrow import fs
 from pipeline.config.storage import RemoteFolder, Storage
 from pipeline.environment import private_temporary_folder
 from pipeline.errors import StorageError
-from pipeline.storage.staging import FOLDER, open_staging_folder
+from pipeline.storage.locks import FOLDER, open_staging_folder
 
 ROOT = Path(__file__).parents[3]
 TWO_DAYS_S = 2 * 86_400
 HOLD = """
 import sys
 from pathlib import Path
-from pipeline.storage.staging import open_staging_folder
+from pipeline.storage.locks import open_staging_folder
 with open_staging_folder(Path(sys.argv[1])) as folder:
     (folder / "part.parquet").touch()
     print(folder, flush=True)

@@ -14,10 +14,10 @@ from pipeline.config_file import load_config
 from pipeline.model.window import TimeWindow
 from pipeline.runs import RunContext
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.key_questions import Question
 from pipeline.sources.records.key_rows import KEY_SCHEMA, OTHER_SCHEMA
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.record_scan import scan_file
+from pipeline.sources.records.scan_settings import Question
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.arrow_types import format_sql_schema

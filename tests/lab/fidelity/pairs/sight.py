@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.measures.chance import NORMAL_REACH
-from pipeline.model.trust import Trust
+from pipeline.model.promise import Trust
 from tests.lab.fidelity.pairs.compare import (
     EXACT,
     NOT_CLAIMED,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config.sections import Zones
-from pipeline.model.trust import Trust
+from pipeline.model.promise import Trust
 from tests.lab.archive import unpack_once
 from tests.lab.fidelity.pairs.compare import PairRow, compare_back_test, compare_change
 from tests.lab.fidelity.pairs.figures import measure_plain_bytes

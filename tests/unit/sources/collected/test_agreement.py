@@ -11,8 +11,8 @@ from pipeline.model.cluster import CLUSTER_METADATA, Broker, StateSubject, Timel
 from pipeline.model.log_tree import LogDirectory, LogTree
 from pipeline.model.window import TimeWindow
 from pipeline.sources.collected.agreement import agree_on_history
-from pipeline.sources.collected.copies import choose_copies
 from pipeline.sources.collected.host import Host
+from pipeline.sources.collected.landing import choose_copies
 from pipeline.sources.collected.manifest import CollectedAs, HostState, LogProgress, Manifest, SegmentTotals
 from pipeline.sources.collected.stored_folder import StoredFolder
 from tests.unit.sources.collected.disks import TOPIC_ID, state_of

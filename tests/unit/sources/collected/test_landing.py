@@ -24,8 +24,7 @@ from pipeline.sources.collected.manifest import MANIFEST, read_manifest
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.kinds.collected import Collected
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.pieces import Kind
-from pipeline.sources.records.summary_rows import SUMMARY_SCHEMA
+from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind
 from pipeline.transforms.traffic import find_disputed
 from tests.engines import sail
 from tests.unit.sources.collected.disks import (

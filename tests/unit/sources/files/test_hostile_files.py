@@ -19,10 +19,10 @@ from pipeline.sources.files.directory_walk import DirectoryWalk
 from pipeline.sources.files.dumped_logs import discover_dumps
 from pipeline.sources.files.log_directories import discover_logs, refuse_doubles
 from pipeline.sources.files.partition_directories import read_partition_directory
-from pipeline.sources.kinds.producer_metrics import ProducerMetrics
-from pipeline.sources.kinds.topics_describe import TopicsDescribe
+from pipeline.sources.kinds.exporter_pages import ProducerMetrics
+from pipeline.sources.kinds.tool_texts import TopicsDescribe
 from pipeline.sources.metrics.metric_pages import MetricPage, read_page
-from pipeline.sources.records.aborted_batches import find_aborted
+from pipeline.sources.records.record_scan import find_aborted
 from pipeline.sources.records.segment_scan import place_batches
 from pipeline.sources.source import Described
 from tests.batches import START_MS, make_batch, make_marker, make_records

@@ -2,10 +2,7 @@
 
 from pipeline.model.cluster import PartitionState, ReplicaState
 from pipeline.model.log import TopicPartition
-from pipeline.sources.kinds.consumer_groups import ConsumerGroups
-from pipeline.sources.kinds.get_offsets import GetOffsets
-from pipeline.sources.kinds.log_dirs_describe import LogDirsDescribe
-from pipeline.sources.kinds.reassign_verify import ReassignVerify
+from pipeline.sources.kinds.tool_texts import ConsumerGroups, GetOffsets, LogDirsDescribe, ReassignVerify
 from pipeline.sources.source import Described
 
 LOG_DIRS = """Querying brokers for log directories information

@@ -11,8 +11,8 @@ from kafka.protocol.consumer import FetchRequest
 from pipeline.model.log import Record
 from pipeline.model.window import TimeWindow
 from pipeline.sources.live.fetch import BY_NAME_VERSION, FetchState, iter_replies
-from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.range_scan import RangeTask, scan_range
+from pipeline.sources.live.settings import FetchRead
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.scan_settings import ScanSettings

@@ -13,10 +13,9 @@ from pipeline.model.log import TopicPartition
 from pipeline.model.window import HOUR_MS, TimeWindow
 from pipeline.sources.live import admin, plan, reading
 from pipeline.sources.live.admin import OffsetAt
-from pipeline.sources.live.fetch_read import FetchRead
 from pipeline.sources.live.plan import choose_slices, join_reads, pack_fetches, sample_partitions, split
 from pipeline.sources.live.requests import PAGE_PARTITIONS, Failures
-from pipeline.sources.live.settings import LiveSettings
+from pipeline.sources.live.settings import FetchRead, LiveSettings
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
 KEY = TopicPartition("t", 0)

@@ -17,10 +17,16 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live import admin, offsets, reading
 from pipeline.sources.live.admin import OffsetAt, ask_metadata
-from pipeline.sources.live.describe import ask_broker_configs, ask_log_directories, ask_reassignments, ask_topic_configs
 from pipeline.sources.live.plan import Shortfall
 from pipeline.sources.live.reading import LiveReading, ask_groups, forget_deleted
-from pipeline.sources.live.requests import PAGE_TOPICS, Failures
+from pipeline.sources.live.requests import (
+    PAGE_TOPICS,
+    Failures,
+    ask_broker_configs,
+    ask_log_directories,
+    ask_reassignments,
+    ask_topic_configs,
+)
 from pipeline.sources.live.state import (
     LiveState,
     _find_leaderless,

@@ -12,7 +12,7 @@ from kafka.net.sasl import get_sasl_mechanism
 from pydantic import ValidationError
 
 from pipeline.errors import ConfigError
-from pipeline.sources.live.login import ClientCredentials, login_options
+from pipeline.sources.live.diagnosis import ClientCredentials, login_options
 from pipeline.sources.live.settings import ClientSettings, Secrets
 
 IAM = {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"}

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
-from pipeline.sources.live.newest_traffic import choose_newest
+from pipeline.sources.live.admin import choose_newest
 
 WINDOWS = [TimeWindow(start, start + 10) for start in range(0, 50, 10)]
 

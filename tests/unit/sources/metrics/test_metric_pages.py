@@ -8,10 +8,8 @@ import pytest
 
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.config.http_access import HttpAccess
-from pipeline.sources.kinds.broker_metrics import BrokerMetrics
-from pipeline.sources.kinds.exporter_urls import ExporterUrls, keep_page
+from pipeline.sources.kinds.exporter_pages import BrokerMetrics, ExporterUrls, ProducerMetrics
 from pipeline.sources.kinds.librdkafka_statistics import LibrdkafkaStatistics
-from pipeline.sources.kinds.producer_metrics import ProducerMetrics
 from pipeline.sources.metrics import sample_rows
 from pipeline.sources.metrics.http_text import HttpReader
 from pipeline.sources.metrics.metric_pages import MetricPage, discover_pages, discover_texts, plan_page_tasks, read_page

@@ -11,8 +11,8 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.log_gaps import weigh_disks
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
+from pipeline.sources.records.pieces import shortfall_row
 from pipeline.sources.records.segment_scan import find_unread_time, scan_segment
-from pipeline.sources.records.summary_rows import shortfall_row
 from pipeline.sources.source import ClusterReading
 from tests.batches import START_MS, make_batch, make_records
 

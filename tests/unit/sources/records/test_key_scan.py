@@ -22,11 +22,18 @@ from pipeline.model.window import TimeWindow
 from pipeline.partitioners.hashes import HashName
 from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.key_questions import NO_ANSWER, Question, ask, load_strategy
 from pipeline.sources.records.key_rows import KEY_SCHEMA, UNNAMED, WindowKeyCounter, make_hash_columns
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.record_scan import scan_file
-from pipeline.sources.records.scan_settings import ScanSettings, ensure_secret, read_secret
+from pipeline.sources.records.scan_settings import (
+    NO_ANSWER,
+    Question,
+    ScanSettings,
+    ask,
+    ensure_secret,
+    load_strategy,
+    read_secret,
+)
 from pipeline.sources.records.segment_scan import scan_segment
 from tests.batches import START_MS, make_batch, make_marker, make_wrapper
 from tests.oracles.hashes import hash_key

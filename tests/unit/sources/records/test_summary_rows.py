@@ -3,8 +3,8 @@
 import pytest
 
 from pipeline.sources.files.segment_plan import SegmentRead
+from pipeline.sources.records.pieces import summarise_scan
 from pipeline.sources.records.segment_scan import scan_segment
-from pipeline.sources.records.summary_rows import summarise_scan
 from tests.batches import make_batch, make_records
 
 START_MS, MINUTE_MS, HOUR_MS = 1_800_000_000_000, 60_000, 3_600_000

@@ -1,4 +1,4 @@
-"""Exporters that the run itself scrapes."""
+"""Exporter pages: kept as files by somebody else, or scraped by the run itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -16,13 +16,38 @@ from pipeline.config.http_access import HttpAccess, HttpUrl
 from pipeline.config.section import Duration, NodeId
 from pipeline.config.sections import LEAST_RETENTION
 from pipeline.errors import ConfigError, InputError
-from pipeline.model.finding import Finding
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.sources.metrics.metric_source import InstanceSamples, MetricReading, PageFolder, SampleQuestion
+from pipeline.sources.questions import Finding
 
 if TYPE_CHECKING:
     from pipeline.sources.metrics.http_text import HttpReader
+
+
+class ProducerMetrics(PageFolder):
+    """Exporter pages of producers: `<path>/<client>/<epoch ms>.prom`."""
+
+    rank = 90
+
+    kind: Literal["producer_metrics"]
+    interval: Duration = timedelta(seconds=5)
+
+    @classmethod
+    def of_location(cls, location: str) -> dict[str, Any] | None:
+        path = Path(location).resolve()
+        pages = path / "producers" if (path / "producers").is_dir() else path
+        return {"path": str(pages)} if any(pages.glob("*/*.prom")) else None
+
+
+class BrokerMetrics(PageFolder):
+    """Exporter pages of brokers: `<path>/<broker id>/<epoch ms>.prom`."""
+
+    rank = 100
+    reports_brokers = True
+
+    kind: Literal["broker_metrics"]
+    interval: Duration = timedelta(minutes=1)
 
 
 class ExporterUrls(PageFolder):
@@ -67,11 +92,9 @@ class ExporterUrls(PageFolder):
 
     @property
     def urls(self) -> dict[str, str]:
-        """URL by folder of pages: clients, then brokers."""
         return self.producers | {str(broker_id): url for broker_id, url in self.brokers.items()}
 
     def read_samples(self, question: SampleQuestion) -> MetricReading:
-        """Scrapes every URL once into its folder, unless the run is about the past, and lists all pages."""
         problems = () if question.is_recorded else tuple(self._scrape(question))
         reading = super().read_samples(question)
         return replace(reading, problems={question.name: (*problems, *reading.problems[question.name])})
@@ -97,18 +120,15 @@ class ExporterUrls(PageFolder):
             yield Problem(path=str(self.path), reason=str(error))
 
     def expected_instances(self, samples: Sequence[InstanceSamples], window: TimeWindow) -> set[str]:
-        """Every exporter configured."""
         return set(self.urls)
 
     def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, interval_ms: int) -> int:
-        """Once an interval each."""
         return len(self.urls) * max(1, window.duration_ms // interval_ms)
 
     def probe(self) -> Iterator[Finding]:
-        """Reads every page once, and says which are no broker's own, and which metrics are not known."""
         from pipeline.sources.metrics.http_text import HttpReader, shown
         from pipeline.sources.metrics.metric_pages import look_at_page
-        from pipeline.sources.metrics.unknown_names import find_unknown_names
+        from pipeline.sources.metrics.scraped_brokers import find_unknown_names
 
         names: set[str] = set()
         for url in self.urls.values():
@@ -125,12 +145,7 @@ class ExporterUrls(PageFolder):
 
 
 def keep_page(http: HttpReader, url: str, folder: Path, now_ms: int) -> bool:
-    """Keeps an exporter's page as `<folder>/<epoch ms>.prom`, unless no metric in it is read, and says whether.
-
-    Raises:
-        InputError: It is no page of an exporter.
-        OSError: It cannot be kept.
-    """
+    """Keeps an exporter's page unless no metric in it is read, and says whether; `InputError`: none of an exporter, `OSError`: not kept."""
     from pipeline.codec.metrics.exposition import has_wanted
     from pipeline.sources.metrics.http_text import shown
 
