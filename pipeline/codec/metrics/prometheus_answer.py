@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 _Data = TypeVar("_Data")
 MOST_LABEL_BYTES = 1 << 17  # of a series, escaped
 MOST_POINT_BYTES = 128  # of each point that was asked for: honest ones have 45
-_MOST_WARNING_BYTES = 1 << 16
+_MOST_WARNING_BYTES = 1 << 18
 
 
 class AnsweredSeries(msgspec.Struct, frozen=True, gc=False):
