@@ -33,7 +33,7 @@ from jinja2 import ChoiceLoader, FileSystemLoader
 from expectations.checkpoints import make_suite
 from expectations.reports import CheckResult, SuiteReport, make_reports
 from expectations.suite_files import OF_STRATEGIES, list_suites, read_suite
-from pipeline.charts import palette
+from pipeline import charts
 from pipeline.model.number_text import format_between, format_cell, format_name
 from pipeline.model.window import instant_of
 from pipeline.runs import RunContext
@@ -123,7 +123,7 @@ def _view() -> DefaultJinjaPageView:
 
 
 def _render(document: RenderedDocumentContent, title: str, question: str) -> str:
-    html: str = _view().render(document, title=title, question=question, palette=palette)
+    html: str = _view().render(document, title=title, question=question, palette=charts)
     for found, ours in _MARKUP:
         html = found.sub(ours, html)
     return html

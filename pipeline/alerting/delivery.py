@@ -22,13 +22,12 @@ from email.policy import SMTP
 from pathlib import Path
 from typing import Any
 
+from pipeline.alerting.http_request import describe_words
 from pipeline.alerting.message import WINDOW_HEADER
-from pipeline.alerting.server_words import describe_words
 from pipeline.config.mail import Smtp
-from pipeline.durable_files import replace_file
 from pipeline.errors import DeliveryError, UnusableServerError
+from pipeline.files import check_regular, replace_file
 from pipeline.model.number_text import format_slug
-from pipeline.regular_files import check_regular
 
 _MOST_ANSWER_BYTES = 65_536
 _MOST_TIMEOUTS = 20

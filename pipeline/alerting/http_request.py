@@ -5,7 +5,15 @@ from collections.abc import Callable
 
 import httpx
 
-from pipeline.alerting.server_words import REASON_LIMIT, describe_words
+from pipeline.model.number_text import format_name
+
+REASON_LIMIT = 300
+
+
+def describe_words(words: bytes | str, hide: Callable[[str], str]) -> str:
+    """A server's words on one harmless line; `hide` takes the secrets of the exchange from them."""
+    return format_name(hide(words.decode("utf-8", "replace") if isinstance(words, bytes) else words), REASON_LIMIT)
+
 
 EXCHANGE_ERRORS = (httpx.HTTPError, httpx.InvalidURL, ValueError)
 """What making, sending or reading a request raises about an address, a header or an answer."""

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from pipeline.config.section import Instant, Section, write_instant
 from pipeline.config.yaml_file import find_yaml
-from pipeline.durable_files import replace_file
+from pipeline.files import replace_file
 from pipeline.model.incident import IncidentChange
 from pipeline.model.window import instant_of
 

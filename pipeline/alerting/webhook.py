@@ -10,9 +10,8 @@ import logging
 import httpx
 
 from pipeline.alerting.content import Content, MailSection, render_table
-from pipeline.alerting.http_request import EXCHANGE_ERRORS, describe_answer, exchange_once
+from pipeline.alerting.http_request import EXCHANGE_ERRORS, REASON_LIMIT, describe_answer, exchange_once
 from pipeline.alerting.message import format_subject, message_id_of, message_of, render_text
-from pipeline.alerting.server_words import REASON_LIMIT
 from pipeline.config.mail import Webhook
 from pipeline.errors import DeliveryError, UnusableServerError
 from pipeline.model.incident import AlertMessage

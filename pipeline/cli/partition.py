@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.cli import add_json_option
-from pipeline.cli.text_table import show_table
+from pipeline.cli.text_table import fields_of, show_table
 from pipeline.errors import ConfigError, InputError, NothingUsableError
 from pipeline.partitioners.registry import STRATEGIES, check_determinism, find_strategy
 from pipeline.partitioners.strategy import Strategy, check_partition_count, choose_partition
@@ -69,13 +69,9 @@ def run(args: argparse.Namespace) -> int:
             print(f"{choice.strategy.name}: {format_key(choice.key)}: {choice.reason}", file=sys.stderr)
     if args.json:
         described = [
-            {
-                "key_hex": None if choice.key is None else choice.key.hex(),
-                "strategy": choice.strategy.name,
-                "partitions": args.partitions,
-                "partition": choice.partition,
-            }
-            for choice in choices
+            {"key_hex": None if c.key is None else c.key.hex(), "strategy": c.strategy.name}
+            | {"partitions": args.partitions, "partition": c.partition}
+            for c in choices
         ]
         sys.stdout.write(json.dumps(described, indent=1) + "\n")
     elif is_comparison:
@@ -184,12 +180,10 @@ def _explain(choice: Choice) -> str:
 def format_comparison(choices: Sequence[Choice]) -> str:
     rows = []
     order = {key: index for index, key in enumerate(dict.fromkeys(choice.key for choice in choices))}
-
-    def place(choice: Choice) -> tuple[int, int, bool]:
-        return order[choice.key], -1 if choice.partition is None else choice.partition, bool(choice.reason)
-
     before = None
-    for choice in sorted(choices, key=place):
+    for choice in sorted(
+        choices, key=lambda one: (order[one.key], -1 if one.partition is None else one.partition, bool(one.reason))
+    ):
         head = (format_key(choice.key), _format_partition(choice))
         rows.append([*(head if head != before else ("", "")), choice.strategy.name, choice.strategy.client])
         before = head
@@ -216,10 +210,7 @@ def _describe(strategy: Strategy) -> dict[str, object]:
     return {
         "strategy": strategy.name,
         "client": strategy.client,
-        "uses": [
-            {"setting": use.setting, "since": use.since, "before": use.before, "is_default": use.is_default}
-            for use in strategy.uses
-        ],
+        "uses": [fields_of(use, "setting since before is_default") for use in strategy.uses],
         "source": strategy.source,
         "hash": None if strategy.hash is None else strategy.hash.value,
         "mask": None if strategy.hash is None else strategy.mask.value,

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from pipeline.config.http_access import HttpLogin, HttpUrl, is_this_machine
-from pipeline.config.secret_words import hide_secrets, list_parts
+from pipeline.config.http_access import HttpLogin, HttpUrl, hide_secrets, is_this_machine, list_parts
 from pipeline.config.section import ConfigPath, Duration, Section, TimeoutSeconds
 from pipeline.environment import environment_secret
 

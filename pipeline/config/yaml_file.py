@@ -14,8 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipeline.config.section import Location, list_problems
 from pipeline.errors import ConfigError
+from pipeline.files import read_small
 from pipeline.model.number_text import escape_hidden
-from pipeline.regular_files import read_small
 
 _T = TypeVar("_T")
 _MOST_DEPTH = 50

@@ -18,11 +18,20 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from operator import attrgetter
 
-from pipeline.alerting.alertmanager import Silence, alert_labels, find_covering, post_alert, read_silences
+from pipeline.alerting.alertmanager import (
+    MOST_ALERTS,
+    Silence,
+    alert_labels,
+    find_covering,
+    find_keep_ms,
+    join_alerts,
+    keep_firing,
+    post_alert,
+    read_silences,
+)
 from pipeline.alerting.content import DIGEST
 from pipeline.alerting.delivery import Delivery, deliver
 from pipeline.alerting.digest import ALL_CLUSTERS
-from pipeline.alerting.keep_alerts import MOST_ALERTS, find_keep_ms, join_alerts, keep_firing
 from pipeline.alerting.message import attach_report
 from pipeline.alerting.webhook import post
 from pipeline.config.mail import MAIL_CHANNEL, Smtp

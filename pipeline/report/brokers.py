@@ -14,8 +14,7 @@ from pipeline.model.number_text import (
     format_ratio,
 )
 from pipeline.report import queries
-from pipeline.report.answers import AnswerRow
-from pipeline.report.table_chart import ChartColumn, Point, Rows, Scale, TableChart, Words, format_words
+from pipeline.report.answers import AnswerRow, ChartColumn, Point, Rows, Scale, TableChart, Words, format_words
 
 _MINUS = "\N{MINUS SIGN}"
 _SHOWN_BROKERS = 30

@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 
 from pipeline.alerting.http_request import EXCHANGE_ERRORS, describe_exchange, exchange_once
 from pipeline.config.sections import Pushgateway, cluster_slug
-from pipeline.durable_files import replace_file
 from pipeline.errors import DeliveryError, PipelineError
+from pipeline.files import replace_file
 from pipeline.measures import disks
 from pipeline.model.window import END_OF_TIME_MS
 from pipeline.report.answers import ask_newest

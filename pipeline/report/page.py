@@ -13,19 +13,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from pipeline import charts
 from pipeline.alerting.message import load_templates
-from pipeline.charts import palette
 from pipeline.config.sections import report_name
-from pipeline.durable_files import replace_file
 from pipeline.errors import NothingUsableError, PipelineError
+from pipeline.files import replace_file
 from pipeline.model.number_text import escape_hidden, format_between, format_bytes, format_clock, format_name
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report import queries
-from pipeline.report.answers import Asker, ask_newest
+from pipeline.report.answers import Asker, ChartColumn, DrawnTable, Point, Rows, TableChart, Words, ask_newest, cell_of
 from pipeline.report.brokers import LATENCY, ROOM, SHARES, WAITING, causes_of
-from pipeline.report.quality import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES
-from pipeline.report.status import Status, find_status
-from pipeline.report.table_chart import ChartColumn, DrawnTable, Point, Rows, TableChart, Words, cell_of
+from pipeline.report.status import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES, Status, find_status
 from pipeline.report.timeline import LATENCY_LINES, SHARE_LINES, TimeStrip, draw_strip
 from pipeline.report.topics import HOT_KEYS, draw_heat_map, partitions_of, topics_of
 from pipeline.report.what_if import ADVICE, BACK_TESTS, KEPT_PROMISES, REPLAY
@@ -164,7 +162,7 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
 def render_report(clusters: Sequence[ClusterReport], *, now_ms: int, command: str) -> str:
     """The page of one cluster or several; the same arguments give the same text."""
     environment = load_templates("pipeline.report")
-    style = environment.get_template("report.css.j2").render(palette=palette)
+    style = environment.get_template("report.css.j2").render(palette=charts)
     script = files("pipeline.report").joinpath("templates/report.js").read_text(encoding="utf-8")
     return environment.get_template("report.html.j2").render(
         clusters=clusters,
@@ -183,7 +181,7 @@ def render_list(
 ) -> str:
     """Renders a page that links files at `root`: name, cluster, window and badge of reports; name and cluster of Data Docs."""
     environment = load_templates("pipeline.report")
-    style = environment.get_template("report.css.j2").render(palette=palette)
+    style = environment.get_template("report.css.j2").render(palette=charts)
     return environment.get_template("list.html.j2").render(reports=reports, root=root, data_docs=data_docs, style=style)
 
 

@@ -9,9 +9,8 @@ from typing import Any
 from pipeline.model.number_text import format_clock, format_ms, format_name, format_percent
 from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
 from pipeline.report import queries
-from pipeline.report.answers import BAND, STRIPS_SHOWN, Answer, AnswerRow, Asker, pivot_columns
+from pipeline.report.answers import BAND, STRIPS_SHOWN, Answer, AnswerRow, Asker, Mark, Scale, pivot_columns
 from pipeline.report.brokers import is_above
-from pipeline.report.table_chart import Mark, Scale
 from pipeline.rules import format_measure
 
 _MOST_TICKS = 4

@@ -7,9 +7,8 @@ from typing import Any
 
 from pipeline.model.number_text import format_bytes, format_name, format_points, format_ratio
 from pipeline.report import queries
-from pipeline.report.answers import Answer, AnswerRow
+from pipeline.report.answers import UNKNOWN, Answer, AnswerRow, ChartColumn, Point, Rows, TableChart, Words
 from pipeline.report.brokers import format_share
-from pipeline.report.table_chart import UNKNOWN, ChartColumn, Point, Rows, TableChart, Words
 
 _STEPS = 8
 _SHOWN_TOPICS = 15

@@ -7,9 +7,18 @@ from functools import partial
 from pipeline.model.number_text import format_bytes, format_ms, format_percent, format_ratio
 from pipeline.model.trust import Trust
 from pipeline.report import queries
-from pipeline.report.answers import AnswerRow
+from pipeline.report.answers import (
+    AnswerRow,
+    ChartColumn,
+    Point,
+    Rows,
+    Scale,
+    TableChart,
+    Words,
+    format_known,
+    format_words,
+)
 from pipeline.report.brokers import format_share
-from pipeline.report.table_chart import ChartColumn, Point, Rows, Scale, TableChart, Words, format_known, format_words
 from pipeline.report.topics import TOPIC, short_name
 
 

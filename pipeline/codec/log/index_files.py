@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError, parser
-from pipeline.regular_files import open_regular, read_small
+from pipeline.files import open_regular, read_small
 
 OFFSET_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])  # relative to the segment's base offset, as the next
 TIME_ENTRY = np.dtype([("timestamp_ms", ">i8"), ("offset", ">i4")])

@@ -23,8 +23,8 @@ from pipeline.codec.log.header_walk import walk_batches
 from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.scans import Flaw, HeaderScan
 from pipeline.errors import InputError
+from pipeline.files import open_regular
 from pipeline.model.log import BatchHeader, Problem
-from pipeline.regular_files import open_regular
 
 CHUNK_BYTES = 16 << 20
 _FEW_BYTES = 64 << 10  # what a search reads at once: an index has an entry every 4 KiB

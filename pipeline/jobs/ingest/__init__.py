@@ -21,13 +21,13 @@ from pipeline.engine import count_task_slots, describe_work
 from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.cluster import merge_problems, merge_segments, write_cluster
 from pipeline.jobs.ingest.ingest_input import IngestInput, counts_keys, read_run_input, reads_arrivals
-from pipeline.jobs.ingest.other_brokers import leave_out_others
 from pipeline.jobs.ingest.windows import (
     Expired,
     commit_windows,
     describe_other_lengths,
     find_newest_window,
     fresh_windows,
+    leave_out_others,
     list_expired_windows,
 )
 from pipeline.model.cluster import LIVE_CLUSTER

@@ -5,8 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from pipeline.advice.slow_broker import BrokerAnswers
-from pipeline.evidence.gathering import KNOWN_LATENCY
-from pipeline.evidence.incident import ProduceLatency
+from pipeline.evidence.incident import KNOWN_LATENCY, ProduceLatency
 from pipeline.measures.slow_brokers import is_slow
 from pipeline.model.number_text import format_percent
 from pipeline.model.window import TimeWindow

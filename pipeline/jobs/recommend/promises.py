@@ -8,7 +8,7 @@ from functools import cache
 from pipeline.advice.candidate_effects import name_share
 from pipeline.advice.carried_out import PromiseWindow, measure_progress
 from pipeline.advice.promises import WATCHED_WINDOWS, WatchedAdvice, choose_watched, judge_promise, name_promise
-from pipeline.evidence.gathering import ALL_CLIENTS
+from pipeline.evidence.incident import ALL_CLIENTS
 from pipeline.measures.slow_brokers import is_slow
 from pipeline.model.incident import ENDED, IncidentChange
 from pipeline.model.promise import Promise, PromiseScore, Recommendation, score_actions

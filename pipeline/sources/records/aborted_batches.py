@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pipeline.codec.log.index_files import TransactionIndex, read_transaction_index
 from pipeline.codec.log.scans import HeaderScan
 from pipeline.errors import InputError
-from pipeline.regular_files import open_regular
+from pipeline.files import open_regular
 
 _KEY_LENGTH_AT, _TYPE_AT = 65, 69
 """In a control batch: the length of its record's key (4, as a varint), and the lower byte of the marker's type."""

@@ -15,10 +15,10 @@ from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.scans import HeaderScan, sum_headers
 from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
+from pipeline.files import read_small
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
 from pipeline.model.segment_summary import PartitionSummary, RecordSummary, SegmentSummary
-from pipeline.regular_files import read_small
 
 if TYPE_CHECKING:
     from pipeline.codec.records.key_table import RecordTally

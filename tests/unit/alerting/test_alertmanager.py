@@ -18,13 +18,13 @@ from pipeline.alerting.alertmanager import (
     _match,
     alert_labels,
     find_covering,
+    keep_firing,
     post_alert,
     read_silences,
     render_alert,
 )
-from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.delivery import Delivery
-from pipeline.alerting.keep_alerts import keep_firing
+from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.alerting.mutes import Mute, write_mutes
 from pipeline.cli import main
 from pipeline.config.mail import Alertmanager, Mail, Webhook

@@ -25,7 +25,7 @@ print(show_table(["subject", "verdict", "reason", "ratio"], rows, right=frozense
 print(paint("NOT healthy", "fail"))
 """
 SHELL = """
-from pipeline.cli.sql_shell import read_statements, show_answer
+from pipeline.cli.sql import read_statements, show_answer
 for statement in read_statements(["gold.broker_share", "share_ratio"]):
     show_answer(f"<{statement}>\\n" * (40 if "many" in statement else 1))
 """

@@ -1,10 +1,41 @@
-"""Opening what others may write: a FIFO must not hang a reader, nor a giant fill the memory."""
+"""Files: written so that they survive a power cut, and read only where they are regular ones."""
 
 import errno
 import os
 import stat
+import tempfile
 from io import FileIO
 from pathlib import Path
+
+
+def sync_path(path: Path) -> None:
+    """Waits until a file's bytes, or a folder's names, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Writes a file as a whole, on the disk when this returns; a reader finds the old content or the new one.
+
+    Raises:
+        OSError: if it cannot be written; nothing is left behind.
+    """
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".part", delete=False) as part:
+        written = Path(part.name)
+        try:
+            part.write(content)
+            part.flush()
+            os.fchmod(part.fileno(), mode)
+            os.fsync(part.fileno())
+            written.replace(path)
+            sync_path(path.parent)
+        except BaseException:
+            written.unlink(missing_ok=True)
+            raise
+
 
 MOST_SMALL_BYTES = 16 << 20
 """Checkpoints, producer snapshots and transaction indexes are kilobytes; a broker writes none as large as this."""
