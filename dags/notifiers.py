@@ -119,11 +119,7 @@ def _as_text(line: str) -> str:
 
 
 def mail_late_run(context: Mapping[str, Any]) -> None:
-    """Mails that a run missed its deadline, over the configuration's server: Airflow shows connections to tasks alone.
-
-    Airflow keeps the deadline of a run that failed in time, and queues all runs of a backfill at once.
-    `context`: Airflow's, with `dag_run`, and `deadline` with its `deadline_time`.
-    """
+    """Mails that a run missed its deadline, over the configuration's server: Airflow shows connections to tasks alone."""
     from dags.mail import deliver_text  # keeps DAG files light
 
     dag_run = context["dag_run"]

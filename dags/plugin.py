@@ -1,9 +1,4 @@
-"""Airflow plugin: what tasks need around them.
-
-It creates the pool of writers when Airflow starts, because tasks of a missing pool wait forever; and writes into the log of
-a try that never began why it did not: Airflow has that in the scheduler's output alone. It lists the reports in
-Airflow's pages, and those of a run on the run's page.
-"""
+"""Airflow plugin: makes the pool of writers, says in its log why a try never began, and lists the reports in Airflow's pages."""
 
 import contextlib
 import json

@@ -1,7 +1,4 @@
-"""Secrets of sources from Airflow's connections: what the configuration names and the environment lacks.
-
-`dags.provider` makes their type known to Airflow's form of connections.
-"""
+"""Secrets of sources from Airflow's connections: what the configuration names and the environment lacks."""
 
 from __future__ import annotations
 
@@ -40,11 +37,7 @@ class SecretHook(BaseHook):
 
 
 def lend_secrets(config: PipelineConfig) -> tuple[str, ...]:
-    """Puts into this task's environment the password of each connection named like a variable of the configuration.
-
-    A variable that is set wins. What neither the environment nor a connection holds fails where it is used, with the source
-    that needs it, and is tried again: Airflow says that there is no connection where it cannot ask for one. Returns the variables that were filled, never what they hold.
-    """
+    """Puts passwords of connections named like variables of the configuration into this task's environment; returns which."""
     found: dict[str, str] = {}
     for name in named_variables(config):
         if variable(name) is not None:

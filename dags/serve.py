@@ -1,9 +1,4 @@
-"""`make serve`: Airflow's processes with our DAGs, scheduled on the configuration at hand.
-
-Other than `airflow standalone` it starts the scheduler when the API server answers, not before (a task that cannot reach
-it fails, and its log stays empty), and listens on loopback by default. Tasks' logs are read from disk: nothing
-else listens.
-"""
+"""`make serve`: Airflow on the configuration at hand; its scheduler waits for the API server, which listens on loopback."""
 
 import argparse
 import fcntl

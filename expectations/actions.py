@@ -1,11 +1,4 @@
-"""Actions of Checkpoints: what happens once a gate has judged. One writes Great Expectations' Data Docs.
-
-Its renderers and templates make a page about each suite and one about what its last validation found, 10 ms each. Its site
-builder would take 3.5 s; and pages in its own frame load scripts and styles from six other hosts, ours reach nothing.
-
-References:
-    Great Expectations 1.x, `render/view/templates`: these escape only what has a style, so values are escaped where they enter.
-"""
+"""Actions of Checkpoints. One writes Data Docs as pages of our own: the site builder takes 3.5 s, and its pages reach other hosts."""
 
 import copy
 import logging
@@ -80,7 +73,6 @@ class QueueIncidents(ValidationAction):  # type: ignore[misc] # untyped
 
     @classmethod
     def by(cls, queue: Callable[[], object]) -> "QueueIncidents":
-        """An action that calls the job `raise_incidents`."""
         action = cls()
         action._queue = queue
         return action
@@ -130,7 +122,6 @@ def _render(document: RenderedDocumentContent, title: str, question: str) -> str
 
 
 def _render_result(run: RunContext, report: SuiteReport) -> str:
-    """Renders what a suite found; `run_id` and `data_asset_name` are where Great Expectations looks for them."""
     result, windows = copy.copy(report.result), format_between(run.span.start_ms, run.span.end_ms)
     by_name = {check.name: check for check in report.checks}
     result.results = [_show_rows(one, by_name[one.expectation_config.meta["check"]]) for one in result.results]

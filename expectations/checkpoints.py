@@ -1,8 +1,4 @@
-"""Great Expectations itself: the Data Context, the suites, and a Checkpoint for each gate.
-
-Importing this takes Great Expectations' three seconds; `expectations.gate` does so only when a gate runs. The Data Context is
-ephemeral: a context that keeps its suites in their folder writes an id of its own into it.
-"""
+"""Great Expectations itself: an ephemeral Data Context, the suites, and a Checkpoint for each gate; imported when a gate runs."""
 
 import logging
 import math
@@ -45,8 +41,6 @@ def query(frame: pd.DataFrame, sql: str) -> list[dict[str, Any]]:
 
 
 class SqlExpectation(BatchExpectation, ABC):
-    """Expects that queries find nothing wrong."""
-
     success_keys: ClassVar[tuple[str, ...]]
     domain_keys: ClassVar[tuple[str, ...]] = ("batch_id",)
     counted: ClassVar[str]  # what `find` counts
@@ -236,11 +230,7 @@ def run_checkpoint(
     actions: Sequence[ValidationAction] = (),
     configured: Sequence[Settings] = (),
 ) -> CheckpointResult:
-    """Runs a gate's Checkpoint: a ValidationDefinition for each suite's rows, our actions, then `configured` documents' own.
-
-    Raises `GateBrokenError` if a `$PARAMETER` has no value in `parameters`; `ConfigError` if no action has that type or
-    those settings.
-    """
+    """Runs a gate's Checkpoint and actions; `GateBrokenError` for a `$PARAMETER` without value, `ConfigError` for an action."""
     if any(settings.get("type") == _BROKEN_TYPE for settings in configured):
         raise ConfigError(
             f"`checkpoint_actions`: Great Expectations {gx.__version__} cannot send by `api`; known: {_TYPES}"

@@ -1,7 +1,4 @@
-"""A gate: asks for the rows of its suites and runs its Checkpoint over them.
-
-This and the modules that make rows are light to import: Spark, Polars and Great Expectations come in when a gate runs.
-"""
+"""A gate: asks for the rows of its suites and runs its Checkpoint. Light to import: Spark and the others come in when it runs."""
 
 from __future__ import annotations
 

@@ -29,10 +29,7 @@ _PARTITION = "topic, topic_id, partition"
 
 
 def check_ingested(spark: SparkSession, run: RunContext, versions: Versions = NOTHING) -> tuple[SuiteReport, ...]:
-    """The data gate of `ingest`: may the next step trust the run's windows? If so, they are marked.
-
-    Raises `DataGateError` if a critical check failed, after all suites had their turn; `GateBrokenError` if one raised.
-    """
+    """The data gate of `ingest`, which marks the windows; `DataGateError` if a critical check failed, after all had their turn."""
     from pipeline.storage.window_status import trust_windows
 
     parameters = {
@@ -131,11 +128,7 @@ def find_brokers(windows: Sequence[TimeWindow]) -> Asked:
 
 
 def sum_logs(run: RunContext, stored: Sequence[TimeWindow]) -> Asked:
-    """What each topic-partition got in a window under each leader: as its traffic has it and as its batches do.
-
-    Traffic is summed up while the logs are scanned, batches are counted as they are stored; where all were read. A window that
-    this run stored has to have its batches, one that it left as it was may have lost them since (`sums_only`, `retention`).
-    """
+    """What each topic-partition got under each leader: by traffic, summed up while logs are scanned, and by its batches."""
     sql = """
         SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch,
                sum(records) AS record_count, sum(bytes) AS size_bytes, sum(offsets) AS covered_offset_count,
@@ -233,10 +226,7 @@ def find_log_ends(run: RunContext, own: str) -> Asked:
 
 
 def sum_arrivals(read: Sequence[TimeWindow]) -> Asked:
-    """Data records of each topic and window as its batches have them and as its arrivals do, where all were read.
-
-    Digests are equal if each key has its own records and bytes. They are compared where both sides know all keys.
-    """
+    """Data records of topics and windows by batches and by arrivals; digests are equal if each key has its own records."""
     uneven = " OR ".join(
         f"coalesce(array_length({name}), 0) <> record_count"
         for name in ("gap_ms", "body_bytes", "partition", "key_index")

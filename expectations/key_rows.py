@@ -22,11 +22,7 @@ DIGEST_OF_KEY = f"({_NUMBER}) * (partition + 1) * (record_count + size_bytes)"
 
 
 def list_key_batches(run: RunContext, hashed: Sequence[TimeWindow], asked: Sequence[TimeWindow]) -> Batches:
-    """The rows of the suites about single keys; those about strategies only where the configuration names any.
-
-    `hashed`, `asked`: windows whose hashes and whose strategies' sums this run vouches for. Hashes and answers expire: those of
-    windows older than `keys.retention` are not missed.
-    """
+    """The rows of the suites about single keys of windows whose hashes and answers this run vouches for, until they expire."""
     kept_from_ms = run.now_ms - milliseconds_of(run.config.keys.retention)
     kept = [window for window in hashed if window.start_ms >= kept_from_ms]
     batches = {"key_hashes_gate": join_hashes(kept)}

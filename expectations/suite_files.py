@@ -1,8 +1,4 @@
-"""The suites' files: JSON as Great Expectations has it; and from them SQL for rows of what grows with the traffic.
-
-A suite's checks become one query, by which a task looks for rows that break one of them: at most `MOST_SUSPECTS`. So the driver
-holds a bounded number of rows whatever the size of the table; Great Expectations judges them, and no suspects pass.
-"""
+"""The suites' files: JSON as Great Expectations has it; from them SQL by which tasks find at most `MOST_SUSPECTS` breaking rows."""
 
 import json
 import re

@@ -45,8 +45,7 @@ _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-}
-"""Without date and program."""
+}  # without date and program
 
 
 def make_figure(width_inch: float, height_inch: float) -> Figure:

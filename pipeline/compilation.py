@@ -84,11 +84,7 @@ def kernel(signatures: object, *, allocates: bool = True) -> Callable[[Function]
 
 
 def njit(function: Function) -> Function:
-    """Compiles a function that kernels call, into each of them; it may change arrays, but neither make nor return any.
-
-    LLVM inlines it, which costs a seventh of the time that Numba's own inlining takes. It needs no cache: a kernel that is
-    loaded from one never asks for it.
-    """
+    """Compiles a function that kernels call, which LLVM inlines; it may change arrays, but neither make nor return any."""
     return cast("Function", nb.njit(function, **_INLINED))
 
 

@@ -18,11 +18,7 @@ def sync_path(path: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Writes a file as a whole, on the disk when this returns; a reader finds the old content or the new one.
-
-    Raises:
-        OSError: if it cannot be written; nothing is left behind.
-    """
+    """Writes a file as a whole, on the disk when this returns, or nothing of it; a reader finds the old content or the new."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".part", delete=False) as part:
         written = Path(part.name)
         try:
@@ -44,11 +40,7 @@ MOST_TEXT_BYTES = 256 << 20
 
 
 def open_regular(path: Path | str, *, follows: bool = True) -> FileIO:
-    """Opens a file for reading, without waiting as `open` does at a FIFO; `follows` a link.
-
-    Raises:
-        OSError: It cannot be opened, or is a FIFO, socket or device, or a link that is not to be followed.
-    """
+    """Opens a regular file, without waiting as `open` does at a FIFO; `follows` a link; `OSError` for anything else."""
     more = os.O_NONBLOCK if follows else os.O_NONBLOCK | os.O_NOFOLLOW
     file = open(path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | more))  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -65,11 +57,7 @@ def check_regular(*paths: Path | str | None) -> None:
 
 
 def read_small(path: Path | str, most_bytes: int = MOST_SMALL_BYTES, *, follows: bool = True) -> bytes:
-    """The bytes of a file that is small wherever a broker or a tool wrote it; what is added meanwhile is left out.
-
-    Raises:
-        OSError: It cannot be read, is not a regular file, or is larger.
-    """
+    """The bytes of a file that is small wherever a broker or tool wrote it, as it is now; `OSError` if it is larger, or no file."""
     with open_regular(path, follows=follows) as file:
         size_bytes = os.fstat(file.fileno()).st_size
         if size_bytes > most_bytes:

@@ -38,8 +38,7 @@ TableRows = Iterable[tuple[str, Any]]
 """What a kernel yields: the name of a table, and rows of it as `RunContext.replace` takes them."""
 CATCH_UP_MS = 31 * DAY_MS  # no table's retention is shorter
 """How far back a job takes up windows that nobody named: what a run reads does not grow with the years."""
-MOST_TURNS = 12
-"""Hours of such windows that a job takes up in one run, which has to end within its time limit."""
+MOST_TURNS = 12  # hours of such windows that a job takes up in one run, which has to end within its time limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,21 +85,14 @@ class RunContext:
         return TimeWindow(start_ms, start_ms + self.window_ms)
 
     def pending_windows(self, *written: Table) -> tuple[TimeWindow, ...]:
-        """Windows a job has to do: trusted ones of this run, and earlier trusted ones that none of its tables holds yet.
-
-        The data gate makes a window trusted. An asset event sent to a paused DAG is lost; its window is found here, if it
-        is not `CATCH_UP_MS` older than the run's first. Later windows are left to runs of their own.
-        """
+        """Trusted windows of this run, and earlier ones up to `CATCH_UP_MS` before it, that none of the job's tables holds yet."""
         reach = (TimeWindow(max(0, self.span.start_ms - CATCH_UP_MS), self.span.end_ms),)
         done_ms = self.starts_in(written, reach)
         trusted, wanted = trusted_windows(self.warehouse, self.cluster_name, reach), set(self.windows)
         return tuple(sorted(w for w in trusted if w in wanted or w.start_ms not in done_ms))
 
     def in_turns(self, windows: Sequence[TimeWindow]) -> Iterator[tuple[TimeWindow, ...]]:
-        """The run's own windows first, then others, newest first: twelve turns of an hour, or of one window that is longer.
-
-        A job that commits after each turn keeps what it did when a time limit ends it. What is left is for the next run.
-        """
+        """The run's own windows first, then others, newest first: twelve turns of an hour, each of which a job commits."""
         wanted, at_once = set(self.windows), max(1, HOUR_MS // self.window_ms)
         own, others = (sorted(w for w in windows if (w in wanted) is is_own) for is_own in (True, False))
         if own:
@@ -136,10 +128,7 @@ class RunContext:
         return tuple(window for window in windows if window.start_ms not in dropped), text
 
     def over_lost_windows(self, most_count: int) -> tuple[RunContext, ...]:
-        """The same run over windows before its own, at most so many, that are not trusted; one per hour without a gap.
-
-        What a time limit cuts off goes on with the next run, and does not begin anew.
-        """
+        """The same run over windows before its own, at most so many, that are not trusted; one per hour without a gap."""
         at_once = max(1, HOUR_MS // self.window_ms)
         return tuple(
             replace(self, windows=windows[first : first + at_once])
@@ -212,10 +201,7 @@ class RunContext:
     def replace_by_files(
         self, doing: str, answers: DataFrame, tables: Sequence[Table], windows: Sequence[TimeWindow]
     ) -> dict[str, int]:
-        """As `replace`, of several tables, by what tasks write with `to_files`; returns versions by table.
-
-        `doing`: what the tasks do, for people.
-        """
+        """As `replace`, of several tables, by what tasks write with `to_files`; returns versions by table."""
         describe_work(f"{self.subject}: {doing} ({', '.join(table.name for table in tables)})")
         scope = Scope.of(self.cluster_name, windows)
         return replace_in_tables(answers.sparkSession, answers, self.warehouse, tables, scope)
@@ -233,14 +219,7 @@ class RunContext:
         return insert_missing(spark, rows, self.warehouse, table, windows=windows, **of)
 
     def replace(self, table: Table, rows: Iterable[Any] | pa.Table, windows: Sequence[TimeWindow]) -> int:
-        """Replaces the cluster's rows of some windows in one commit; returns the table's version.
-
-        Rows are dictionaries, values of a dataclass as `values` gives them, or Arrow; `cluster` and `run_id` are filled in.
-
-        Raises:
-            TableMismatchError: if a row is of another window, or NULL where it must not be.
-            StorageConflictError: if other writers came first every time it was tried.
-        """
+        """Replaces windows' rows in one commit; returns the version; raises `TableMismatchError` or `StorageConflictError`."""
         table_rows = self.table_of(table, rows)
         return replace_rows(table_rows, self.warehouse, table, cluster=self.cluster_name, windows=windows)
 
@@ -268,13 +247,7 @@ def plan_runs(
     force: bool = False,
     notify: bool | None = None,
 ) -> tuple[RunContext, ...]:
-    """One context per cluster (or for the one named) over the windows of the span, in the order of their turns.
-
-    The first window's number says who begins; the others follow as configured. So nobody is always last.
-
-    Raises:
-        ConfigError: if no cluster has that name.
-    """
+    """One context per cluster, or the one named, over the windows of the span; the first window's number says who begins."""
     if cluster is not None and cluster not in config.clusters:
         raise ConfigError(f"no cluster {cluster!r} in the configuration; there are: {', '.join(config.clusters)}")
     names = tuple(config.clusters) if cluster is None else (cluster,)

@@ -1,9 +1,4 @@
-"""Stages of a Spark job: tasks go in, Parquet parts by kind come out, and everything after them is a DataFrame.
-
-A kernel is a function from a task, or from the rows of a group, to Arrow tables, each with the name of its kind. It runs
-where Spark runs it, by `mapInArrow` or `applyInArrow`; what it yields is written as Parquet and never passes the driver. So
-every byte of a log is read and decoded once, whichever tables are made of it, on any engine that speaks PySpark's DataFrames.
-"""
+"""Stages of a Spark job: a kernel makes Arrow tables of tasks, written as Parquet parts by kind; what follows is a DataFrame."""
 
 from __future__ import annotations
 
@@ -31,13 +26,11 @@ if TYPE_CHECKING:
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-Pieces = Iterable[tuple[str, pa.Table]]
-"""What a kernel yields: the kind of some rows, and the rows."""
+Pieces = Iterable[tuple[str, pa.Table]]  # what a kernel yields: the kind of some rows, and the rows
 
 _PART = pa.schema([("kind", pa.string()), ("path", pa.string()), ("row_count", pa.int64())])
 _BUCKET = "_bucket"
-_NOT_WRITTEN = ""
-"""In place of the kind of a part that could not be written; its path is the reason."""
+_NOT_WRITTEN = ""  # in place of the kind of a part that could not be written; its path is the reason
 _newest = [0, 0, 0]
 """The newest stage: its number, its tasks done where they run in this process, as those of Sail do, and its tasks in all."""
 
@@ -103,13 +96,7 @@ class Staging:
     def run_tasks(
         self, doing: str, tasks: Sequence[Task], work: Callable[[Task], Pieces], schemas: Mapping[str, pa.Schema]
     ) -> dict[str, Parts]:
-        """Runs a kernel on every task.
-
-        `doing`: what it does, for people.
-        `tasks`: picklable; each is one Spark task.
-        `work`: a kernel; picklable.
-        `schemas`: of the rows of each kind; a kind without rows has parts of none.
-        """
+        """Runs a picklable kernel on picklable tasks, each one Spark task; `schemas` are those of the rows of each kind."""
         describe_work(f"{self.subject}: {doing}")
         write = partial(then, work, partial(_write_pieces, self.folder))
         return self._gather(map_tasks(self.spark, tasks, write, _PART), schemas)
@@ -124,10 +111,7 @@ class Staging:
         work: Callable[[pa.Table], Pieces],
         schemas: Mapping[str, pa.Schema],
     ) -> dict[str, Parts]:
-        """Runs a kernel on buckets of rows; rows alike in `by` are in one bucket.
-
-        `count`: number of buckets; those without rows run nothing.
-        """
+        """Runs a kernel on `count` buckets of rows; rows alike in `by` are in one bucket."""
         describe_work(f"{self.subject}: {doing}")
         write = partial(then, work, partial(_write_pieces, self.folder))
         return self._gather(map_groups(frame, by, count, write, _PART), schemas)
@@ -149,10 +133,7 @@ class Staging:
 def map_tasks(
     spark: SparkSession, tasks: Sequence[Task], work: Callable[[Task], Iterable[pa.Table]], schema: pa.Schema
 ) -> DataFrame:
-    """A DataFrame of what a kernel makes of tasks, each of which is one Spark task.
-
-    `tasks`: picklable; `work`: picklable, gives rows of `schema`.
-    """
+    """A DataFrame of rows of `schema` that picklable work makes of picklable tasks, each of which is one Spark task."""
     if not tasks:
         return spark.createDataFrame(schema.empty_table(), format_sql_schema(schema))
     packed = [pickle.dumps(task) for task in tasks]
@@ -173,10 +154,7 @@ def map_tasks(
 def map_groups(
     frame: DataFrame, by: Sequence[str], count: int, work: Callable[[pa.Table], Iterable[pa.Table]], schema: pa.Schema
 ) -> DataFrame:
-    """A DataFrame of what a kernel makes of buckets of rows; rows alike in `by` are in one bucket.
-
-    `count`: number of buckets; those without rows run nothing. `work`: picklable, gives rows of `schema`.
-    """
+    """A DataFrame of rows of `schema` that picklable work makes of `count` buckets of rows; rows alike in `by` are together."""
 
     def run(rows: pa.Table) -> pa.Table:
         return pa.concat_tables([schema.empty_table(), *work(rows.drop_columns([_BUCKET]))])
@@ -198,10 +176,7 @@ def count_tasks() -> tuple[int, int]:
 def run_values(
     spark: SparkSession, tasks: Sequence[Task], work: Callable[[Task], Iterable[Result]]
 ) -> Iterator[Result]:
-    """Runs work on every task and hands its values to the driver: few, and what people read. In no certain order.
-
-    `tasks`, `work`: picklable. Each value is unpacked when it is taken.
-    """
+    """Runs picklable work on every task and hands its values, few, to the driver, in no certain order."""
 
     def run(task: Task) -> Iterator[pa.Table]:
         for value in work(task):

@@ -96,12 +96,7 @@ def replay_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_p
 
 
 def judge_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:
-    """Measures trusted windows, judges them, and queues messages about incidents.
-
-    One process at a time does so for a cluster: an incident is a fold over verdicts, and two runs that did not see each
-    other's would make two incidents of one. One that has waited for an hour, or for a window that is longer, raises
-    `StorageConflictError`, so that none pile up behind one that hangs.
-    """
+    """Measures, judges, queues messages; one process at a time: others wait an hour, or a longer window, and then fail."""
     wait_ms = max(run.window_ms, HOUR_MS)
     with holding(run.config.local_folder, f"judging-{format_slug(run.cluster_name)}", wait_s=wait_ms / 1000) as is_ours:
         if not is_ours:

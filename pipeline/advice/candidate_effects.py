@@ -139,10 +139,7 @@ def predict_ratios(shares: Sequence[BrokerLoad], placed: Sequence[Row], *, topic
 def predict_healed(
     shares: Sequence[BrokerLoad], placed: Sequence[Row], doubts: Doubts, *, topic_bytes: Mapping[str, int]
 ) -> dict[int, Ends]:
-    """Share ratios of all brokers if none were slow, over all topics; empty where too much of the replay is doubted.
-
-    `placed`: rows of `gold.replay_brokers` for a candidate with brokers alike. Ends of topics are added, as if all erred alike.
-    """
+    """Share ratios of all brokers if none were slow, their ends added up; empty where too much of the replay is doubted."""
     of_topic: dict[str, list[Row]] = defaultdict(list)
     for row in placed:
         of_topic[row["topic"]].append(row)
@@ -177,11 +174,7 @@ _WORTH = 0.01
 def find_rekeyings(
     shares: Sequence[BrokerLoad], loads: Iterable[tuple[Any, ...]], topics: Iterable[tuple[Any, ...]]
 ) -> list[CandidateEffect]:
-    """Brokers' loads if topics' heavy keys were split so that their bytes fall evenly, where it moves 1 % of some share.
-
-    `loads`: of every partition topic, its id, leader, and bytes above an even spread that heavy keys give it, or None.
-    `topics`: topic, its id, heavy keys, the heaviest one's part, and the peak-to-mean that no hash of them gets below.
-    """
+    """Brokers' loads if topics' heavy keys were split evenly, where that moves 1 % of some share; `loads` by partition."""
     total = sum(load.size_bytes for load in shares)
     by_topic: dict[tuple[str, str], dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for topic, topic_id, leader_id, heavy_bytes in loads:

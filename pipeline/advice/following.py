@@ -24,10 +24,7 @@ class Doubts(NamedTuple):
 def weigh_doubts(
     topics: Iterable[str], trust: Mapping[str, str | None], tested: Mapping[str, float | None], sizes: Mapping[str, int]
 ) -> Doubts:
-    """Replays that are not trusted count with ranges widened by what the back-test was off, where they are small.
-
-    By topic: `trust` as `gold.scenario_comparison` has it, `tested` the points off in the back-test, `sizes` bytes of all.
-    """
+    """Small replays that are not trusted count with ranges widened by what the back-test was off; larger ones predict nothing."""
     doubted = sorted(topic for topic in topics if trust.get(topic) != Trust.TRUSTED)
     errors = {topic: tested.get(topic) for topic in doubted}
     unknown = next((topic for topic in doubted if errors[topic] is None), None)

@@ -1,9 +1,4 @@
-"""Judges earlier advice: its prediction beside the share since it was carried out, corrected for the change of traffic.
-
-Of topics that the advice leaves alone, and of the topic's volume, the judging window's own bytes count; the prediction stands
-for how the topic's bytes lie on brokers. So a prediction fails where the load did not follow the advice, not where there was
-more traffic. A topic placed by keys lies on its partitions as it does now, whoever leads; another as it did.
-"""
+"""Judges earlier advice: its prediction beside the share since it was carried out, corrected for the change of traffic."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,8 +17,6 @@ BAR_OF_FAIR = 0.1  # but by no more than this part of the fair share, where brok
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedAdvice:
-    """A recommendation to judge: the window it was made for, the window that judges it, and its progress."""
-
     advice: Recommendation
     then: PromiseWindow
     now: PromiseWindow

@@ -1,13 +1,4 @@
-"""Recommendations for a broker above its share: leadership, replicas, and the replay's predictions for its producers.
-
-Ranked by what is enough, then by what it costs: an election or a handing over of leaders copies nothing; a line of a
-producer's configuration comes before a client upgrade, both before copying replicas, those before another number of
-partitions, and that before other keys. What broke its promises here before comes after them.
-
-docs/MEASURES.md says when the load follows the broker, and what is replayed then. What to look at on the broker itself stands
-first where it answers late. Where most of the excess is how leaders are spread, a plan that moves topics without keys is
-replayed, too: other brokers answer at other speeds. Without a replay its figure is that of partitions that keep their load.
-"""
+"""Recommendations for a broker above its share, ranked by what is enough, then by what it costs; docs/MEASURES.md has the order."""
 
 import math
 from collections import Counter
@@ -33,14 +24,11 @@ _PLANS = {
     "elect_preferred": (0, "elect preferred leaders", "The first replica of {} leads again; {}."),
     "move_leaders": (1, "hand over leadership", "Another in-sync replica leads {}; {}."),
     "move_replicas": (4, "move replicas", "Leaders or replicas of {} change; {}."),
-}
-"""By kind: what it costs, as of `CandidateEffect`, its title, and what it does to so many partitions and copies."""
+}  # by kind: what it costs, as of `CandidateEffect`, its title, and what it does to so many partitions and copies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateEffect:
-    """Predicted effect of a change of one topic's producers, keys or partitions."""
-
     action: str  # `replay:` and the candidate's name in the configuration, or `rekey`
     topic: str
     title: str  # what would be done, in a few words
@@ -96,7 +84,6 @@ def _helps(row: Recommendation, hot: HotBroker) -> bool:
 
 
 def _order(row: Recommendation, hot: HotBroker, scores: Mapping[str, PromiseScore]) -> int:
-    """What comes before what, whatever it costs."""
     if row.action == CHECK_BROKER:
         return 0 if hot.answers is not None and hot.answers.is_slow else 2
     if row.predicted_ratio is None:

@@ -1,9 +1,4 @@
-"""What to look at on the broker itself, where load follows it: how fast it answers, and where requests spend their time.
-
-References:
-    Kafka's `kafka.network:type=RequestMetrics`: a Produce request waits in the request queue, is appended (local), waits for
-    followers (remote), and its response waits in the response queue and is sent.
-"""
+"""What to look at on a broker that load follows: how fast it answers, and in which of Kafka's `RequestMetrics` time goes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,8 +23,6 @@ _MOST_HINTED = 0.5  # part of the broker's time from which a stage names the pla
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerAnswers:
-    """How fast a broker answers Produce requests, as clients and the broker itself measure it."""
-
     latency_avg_ms: float
     ratio_to_peers: float
     latency_max_ms: float | None = None
@@ -42,7 +35,6 @@ class BrokerAnswers:
 
     @property
     def peers_ms(self) -> float:
-        """Median of the other brokers' mean latencies."""
         return self.latency_avg_ms / self.ratio_to_peers
 
     @property

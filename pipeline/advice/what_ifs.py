@@ -1,12 +1,4 @@
-"""What-ifs of a cluster: brokers added, lost or resized, topics that grow, a reassignment.
-
-What Kafka does by itself is done: of a lost broker's partitions the first replica in sync leads. What it leaves alone is left
-alone: a new broker gets nothing until replicas are moved there. The load of pinned partitions follows the broker: what
-another leader brings is what a replay says.
-
-References:
-    Kafka `PartitionChangeBuilder.electAnyLeader`: the first replica of the assignment that is in sync and alive.
-"""
+"""What-ifs of a cluster: brokers added, lost or resized, topics that grow, a reassignment; Kafka elects leaders as it does."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace

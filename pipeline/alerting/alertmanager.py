@@ -1,10 +1,4 @@
-"""Incidents as alerts of Alertmanager, and its silences, which hold for mail and webhooks too.
-
-References:
-    Alertmanager's API v2: `POST /api/v2/alerts` (an alert is its labels; it fires until `endsAt`), `GET /api/v2/silences`
-    (a silence covers an alert if every matcher holds; a label that is missing counts as empty; expressions are anchored).
-    Its expressions are RE2's, as Arrow's are: they take linear time, where Python's `re` may never end.
-"""
+"""Incidents as alerts of Alertmanager (API v2), and its silences, whose expressions Arrow reads as Alertmanager does: by RE2."""
 
 import json
 import time
@@ -42,8 +36,6 @@ _MOST_EXPRESSIONS, _MATCHING_S = 1_000, 10  # RE2 takes up to a tenth of a secon
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matcher:
-    """One condition of a silence on a label."""
-
     name: str
     value: str
     is_regex: bool
@@ -205,7 +197,6 @@ def find_keep_ms(config: PipelineConfig, alertmanager: Alertmanager) -> int:
 
 
 def join_alerts(payloads: list[bytes]) -> bytes:
-    """The list of several alerts: each of theirs is a list of one."""
     return payloads[0] if len(payloads) == 1 else b"[%s]" % b",".join(one[1:-1] for one in payloads)
 
 

@@ -60,8 +60,6 @@ class MailSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A number with its unit, worth large type, and what it is."""
-
     label: str
     value: str
 
@@ -77,11 +75,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A whole mail: a badge of one to three words, the brief, sections below it, small print, files.
-
-    `key` is that of the change it reports, see `IncidentChange.key`, and `incident_id` that of its incident; a digest has its
-    own. `tells` are the keys of all changes it reports. `figures` are two to four numbers, for channels that set them apart.
-    """
+    """A whole mail; `key` is that of the change it reports, `tells` are those of all; `figures` are two to four numbers."""
 
     cluster: str
     key: str

@@ -1,11 +1,4 @@
-"""The one door mail leaves by: an SMTP server, or files in the outbox folder.
-
-At least once: the caller notes the attempt before, and the delivery after `deliver` has returned. A crash between the two
-repeats the message, with the same Message-ID, by which mail programs recognise it.
-
-References:
-    RFC 5321 4.2.1 (reply codes), 4.5.3.1 (limits); RFC 3207 (STARTTLS); RFC 4954 (AUTH).
-"""
+"""The one door mail leaves by, at least once: an SMTP server (RFC 5321, 3207, 4954), or files in the outbox folder."""
 
 import contextlib
 import io
@@ -62,10 +55,7 @@ class _Answer(io.RawIOBase):
 
 
 class _Bounded(smtplib.SMTP):
-    """smtplib's client, whose time-out is for a whole answer and not for each piece of it; its answers have an end.
-
-    The addresses of a server's name share one time-out, and all answers of a session 20 of them: each recipient has one.
-    """
+    """smtplib's client, whose time-outs are for a whole answer, for all addresses of a name, and 20 of them for a session."""
 
     _until_s = math.inf
 
@@ -94,11 +84,7 @@ class _BoundedSsl(_Bounded, smtplib.SMTP_SSL):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """Target of a delivered message: `smtp://host:port`, the path of the file, or a webhook.
-
-    `refused` are recipients the server refused for good while it took the message for others, each with its answer;
-    `put_off` are those it may take later (4xx), likewise by address.
-    """
+    """Target of a delivered message; recipients that the server `refused` for good, and those `put_off` (4xx), each with its answer."""
 
     delivered_to: str
     refused: tuple[str, ...] = ()
@@ -111,12 +97,7 @@ class Delivery:
 def deliver(
     payload: bytes, recipients: Sequence[str], *, smtp: Smtp | None, outbox_folder: Path, message_id: str
 ) -> Delivery:
-    """Delivers one message (RFC 5322) over SMTP, or without a server as an `.eml` file named by its Message-ID.
-
-    Raises `UnusableServerError` if the server could not be reached, or TLS or login failed; `DeliveryError` if no recipient
-    got it (refused, cut off, timed out before the server's answer) or an address of the message cannot be sent;
-    `ConfigError` if the environment lacks the password.
-    """
+    """Delivers a message over SMTP, or as an `.eml` file; `DeliveryError`, `UnusableServerError` or `ConfigError` if nobody got it."""
     message: EmailMessage = message_from_bytes(payload, policy=SMTP)
     if smtp is None:  # a file named by the window, then the id: `2026-11-21T09-06-00Z_K-1-new_demo.eml`
         window = str(message.get(WINDOW_HEADER, ""))
@@ -194,7 +175,6 @@ def _open(smtp: Smtp) -> smtplib.SMTP:
 
 
 def _describe_error(error: Exception, smtp: Smtp) -> str:
-    """Describes the error on one line, in the server's words where it answered; no password."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return f"{address_of(smtp)} refused {_describe_replies(error.recipients, smtp)}"
     if isinstance(error, smtplib.SMTPResponseException):

@@ -29,8 +29,7 @@ MOST_ROWS = 25
 MOST_FILE_CHARS = 1_000_000  # mail servers refuse mails of ten megabytes
 _FORMULA = re.compile(r"(^|;)(?=\W*?[=+\-@])")  # what a spreadsheet takes for one; some part lines at semicolons
 _ORDER = {"new": 0, "worse": 1, "continuing": 2, "resolved": 3, "withdrawn": 4}
-ALL_CLUSTERS = "all-clusters"
-"""In place of a cluster's name, in the outbox and the Message-ID."""
+ALL_CLUSTERS = "all-clusters"  # in place of a cluster's name, in the outbox and the Message-ID
 _MOST_NAMED = 3
 
 
@@ -104,7 +103,6 @@ def _table_section(ordered: Sequence[IncidentChange], not_in_file: int) -> MailS
 
 
 def _csv(ordered: Sequence[IncidentChange]) -> tuple[str, int]:
-    """A file of incidents, and how many it has no room for."""
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_ALL)
     writer.writerow(("incident_id", "state", "rule", "subject", "since", "value", "peak_value", "limit_value"))
@@ -120,8 +118,6 @@ def _csv(ordered: Sequence[IncidentChange]) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDay:
-    """A cluster's last 24 hours."""
-
     cluster: str
     window_count: int  # windows that began in them
     judged_count: int  # of these

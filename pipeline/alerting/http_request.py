@@ -22,11 +22,7 @@ EXCHANGE_ERRORS = (httpx.HTTPError, httpx.InvalidURL, ValueError)
 def exchange_once(
     client: httpx.AsyncClient, request: httpx.Request, *, most_bytes: int
 ) -> tuple[httpx.Response, bytes]:
-    """Sends a request by a client made for it, whose time-out to read is for all; returns the answer and its raw body.
-
-    Of a body longer than `most_bytes` one byte more; none of a POST that was accepted. Raises `httpx.HTTPError` if there was
-    no whole answer in time, or one that is no HTTP, such as a redirect to no address.
-    """
+    """Sends a request; returns the answer and its raw body, at most a byte more than `most_bytes`; none of an accepted POST."""
     limit_s = client.timeout.read
     request.headers["Accept-Encoding"] = "identity"
 
@@ -51,10 +47,7 @@ def exchange_once(
 
 
 def describe_exchange(error: Exception, hide: Callable[[str], str]) -> str:
-    """One line about an error of `EXCHANGE_ERRORS`; `hide` takes the secrets of the exchange from a server's words.
-
-    What the client itself refuses to send is not repeated: it may be a secret.
-    """
+    """One line about an error of `EXCHANGE_ERRORS`, without what `hide` takes, and what the client refused to send."""
     name = type(error).__name__
     if not isinstance(error, httpx.HTTPError) or isinstance(error, httpx.LocalProtocolError):
         return f"{name}: the request cannot be sent; check address and credentials"

@@ -17,8 +17,6 @@ MakeChange = Callable[[IncidentState, str, int, Sequence[Verdict]], IncidentChan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownIncident:
-    """An incident as it is stored, before verdicts are folded again."""
-
     incident_id: str
     rule: str
     subject: str
@@ -45,18 +43,12 @@ class Episode:
 
     @property
     def end_ms(self) -> float:
-        """The window that ended it; infinite while it is open."""
         last = self.changes[-1] if self.changes else None
         return math.inf if last is None or last.is_open else last.window_start_ms
 
 
 def list_known(opened: Iterable[OpenIncident], stored: Iterable[IncidentChange], newest_ms: int) -> list[KnownIncident]:
-    """Lists incidents as they are stored, oldest first.
-
-    `opened`: those open before the windows that are folded again; `stored`: changes in these windows, and in those that
-    incidents of these windows have been open in.
-    `newest_ms`: the newest window that was judged.
-    """
+    """Incidents as they are stored, oldest first: those `opened` before the windows that are folded, and those `stored` in them."""
     before = {one.last.incident_id: one for one in opened}
     again: dict[str, list[IncidentChange]] = {name: [] for name in before}
     for change in sorted(stored, key=lambda one: (one.window_start_ms, not one.is_open)):

@@ -51,7 +51,6 @@ def describe_incident(
 
 
 def _small_print(evidence: IncidentEvidence) -> tuple[str, ...]:
-    """Owner, next look, how to mute."""
     change, time_zone, end_ms = evidence.change, evidence.time_zone, evidence.window.end_ms
     owned = f"Owner: {format_name(evidence.owner)}. " if evidence.owner else ""
     zone = "All times are UTC."
@@ -120,7 +119,6 @@ def describe_source(evidence: IncidentEvidence) -> Content:
 
 
 def verdicts_query(evidence: IncidentEvidence) -> str:
-    """Verdicts on a subject since its incident began."""
     change = evidence.change
     return (
         "SELECT window_start, value, limit_value, verdict, reason FROM gold.verdicts\n"
@@ -141,7 +139,6 @@ def source_status_query(evidence: IncidentEvidence) -> str:
 
 
 def incidents_query(cluster: str, window_start_ms: int) -> str:
-    """Changes of incidents in a window."""
     return (
         "SELECT incident_id, state, rule, subject, since, value, limit_value\n"
         "FROM gold.incidents\n"

@@ -50,7 +50,6 @@ class IncidentPolicy:
     resolves_by_limit: Mapping[float, float] = field(default_factory=dict)
 
     def is_calm(self, verdict: Verdict) -> bool:
-        """The window was judged and is well."""
         resolves_at = self.resolves_by_limit.get(verdict.limit_value, self.resolves_at)
         return _is_judged(verdict) and not verdict.is_above and (verdict.value or 0.0) < resolves_at
 

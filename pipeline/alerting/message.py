@@ -1,8 +1,4 @@
-"""Content of a mail to the bytes that are queued, stored and sent.
-
-References:
-    RFC 5322 (Message-ID, References), RFC 2047 (encoded words), RFC 2046 (alternative), RFC 2387 (related), RFC 3834 (Auto-Submitted).
-"""
+"""Content of a mail to the bytes that are queued, stored and sent (RFC 5322, 2046, 2047, 2387, 3834)."""
 
 import hashlib
 import re
@@ -81,12 +77,7 @@ def message_of(
 
 
 def render_message(content: Content, *, sender: str, recipients: Sequence[str], now_ms: int) -> AlertMessage:
-    """Renders content as `mixed(alternative(text/plain, related(text/html, image/png ...)), attachments ...)`.
-
-    The body is the brief and a few sections; all else is in the report, which joins the mail when it leaves. The same
-    arguments give the same bytes. Mails of one incident form a thread: each refers to the mail that opened it. Raises
-    `ValueError` if an address holds a line break.
-    """
+    """Renders content as `mixed(alternative(text, related(html, pictures)), attachments)`; `ValueError` for a bad address."""
     message_id = message_id_of(content.cluster, content.key)
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
@@ -108,7 +99,6 @@ def render_message(content: Content, *, sender: str, recipients: Sequence[str], 
 
 
 def render_text(content: Content) -> str:
-    """Renders content as plain text without pictures."""
     return _templates().get_template("mail.txt.j2").render(content=content)
 
 

@@ -1,8 +1,4 @@
-"""The same content as JSON, for webhooks: a generic document, or what Slack's incoming webhooks take.
-
-References:
-    Slack: incoming webhooks, Block Kit (header 150, section 3,000 characters, 50 blocks), escaping of `& < >`.
-"""
+"""The same content as JSON, for webhooks: a generic document, or Block Kit as Slack's incoming webhooks take it."""
 
 import json
 import logging
@@ -35,11 +31,7 @@ def render_webhook(content: Content, webhook: Webhook, *, now_ms: int) -> AlertM
 
 
 def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
-    """Posts one message, by the proxy of the environment; returns where it went, but never the address, which is a secret.
-
-    The message's id is sent as `Idempotency-Key`, by which a receiver recognises a repeat. Raises `UnusableServerError` if
-    there was no answer; `DeliveryError` if the answer is not 2xx; `ConfigError` if the environment lacks the address.
-    """
+    """Posts one message with its id as `Idempotency-Key`; returns where it went, and never the address, which is a secret."""
     headers = {"Content-Type": "application/json; charset=utf-8", "Idempotency-Key": message_id}
     # at INFO httpx logs the address of each request, which is a secret here
     logger, silence = logging.getLogger("httpx"), lambda _record: False

@@ -1,8 +1,4 @@
-"""The command line: `partition-health COMMAND`, also `python -m pipeline`.
-
-One file per command, imported only when its command is called, so that `inspect` never waits for Spark. A command's
-module has `add_options(parser)` and `run(args) -> int`.
-"""
+"""The command line: `partition-health COMMAND`, also `python -m pipeline`; a command's file is imported only when it is called."""
 
 import argparse
 import importlib
@@ -61,10 +57,7 @@ tab completion, in bash or zsh (fish: --shell fish):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command, by default that of the process's arguments.
-
-    Exit codes: 0 fine, 1 unexpected, 2 usage or configuration, 3 nothing usable in the input, 4 a gate failed, 5 delivery.
-    """
+    """Runs a command; 0 fine, 1 unexpected, 2 usage or configuration, 3 nothing usable in the input, 4 a gate failed, 5 delivery."""
     share_memory()
     collect_seldom()
     arguments = list(sys.argv[1:] if argv is None else argv)

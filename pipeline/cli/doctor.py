@@ -46,7 +46,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Looks at everything and prints what it found, line by line; 0 if all serves, else 2."""
     findings = []
     for finding in examine(args.config):
         findings.append(finding)
@@ -206,7 +205,6 @@ def _delta_jars() -> str:
 
 
 def _folder(name: str, folder: Path) -> Finding:
-    """A folder that is there or can be made, and takes files."""
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=nearest):

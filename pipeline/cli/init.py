@@ -116,7 +116,6 @@ def _choose_window(config: PipelineConfig, now_ms: int) -> TimeWindow | None:
 
 
 def _ask(ask: Callable[[str], str] | None, question: str) -> str:
-    """The answer of who sits at the terminal; "" where nobody does."""
     return ask(question).strip() if ask else ""
 
 

@@ -25,8 +25,6 @@ _KERNELS_FROM_KEYS = 200  # below, plain Python is done before Numba is imported
 
 
 class Choice(NamedTuple):
-    """A strategy's choice for a key; `reason` explains why there is no partition."""
-
     key: bytes | None
     strategy: Strategy
     partition: int | None

@@ -160,8 +160,6 @@ def describe_replay(run: RunContext, *, notes: Sequence[str] = ()) -> Row:
 
 
 def _with_shares(partitions: Sequence[Row]) -> list[Row]:
-    """Partitions with the parts of the topic's bytes that they had, and by keys would have."""
-
     def parts(name: str, total_of: str) -> list[float | None]:
         total = sum(row[total_of] or 0 for row in partitions)
         return [(row[name] or 0) / total if total else None for row in partitions]

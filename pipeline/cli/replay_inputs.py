@@ -165,7 +165,6 @@ def read_metric_source(text: str) -> dict[str, Any]:
 
 
 def read_candidates(path: Path | None) -> Sequence[Candidate]:
-    """Candidates of a file: a list, or a mapping with `candidates`; `ConfigError` if it cannot be read or holds none."""
     if path is None:
         return DEFAULT_CANDIDATES
     return read_yaml(path).validate(_CandidateFile).candidates

@@ -1,8 +1,4 @@
-"""Clusters side by side in a few processes: one that fails, crashes, hangs or runs out of memory stops no other.
-
-A process takes one cluster after another: its first costs 10 CPU-s (imports, kernels), a further one 3. One that ends before its
-time is replaced, and so is one that hangs.
-"""
+"""Clusters side by side in a few processes: one that fails, crashes, hangs or runs out of memory is replaced, and stops no other."""
 
 import os
 import time
@@ -33,10 +29,7 @@ Ended = tuple[RunContext, list[StepReport] | None, list[tuple[Step, PipelineErro
 def take_steps_apart(
     runs: Sequence[RunContext], steps: tuple[Step, ...], *, at_once: int | None = None
 ) -> Iterator[Ended]:
-    """Takes steps for several clusters, begun in the order given, `at_once` at a time; yields each run as it ends.
-
-    One that takes longer than `late_after` for each step and window is ended: others may wait for its turn.
-    """
+    """Takes steps for several clusters, `at_once` at a time, and ends one that takes too long; yields each run as it ends."""
     limit_ms = milliseconds_of(runs[0].config.late_after) * len(steps) * max(len(run.windows) for run in runs)
     with _Workers(steps, count_at_once(runs, at_once), limit_ms) as workers:
         waiting, ended = deque(runs), 0
@@ -55,8 +48,6 @@ def count_at_once(runs: Sequence[RunContext], most: int | None = None) -> int:
 
 
 class _Workers(AbstractContextManager["_Workers"]):
-    """Processes that take steps, each for one cluster at a time; they end with the block."""
-
     def __init__(self, steps: tuple[Step, ...], most: int, limit_ms: int) -> None:
         self._steps, self._most, self._limit_ms = steps, most, limit_ms
         self._context = get_context("forkserver")
@@ -81,7 +72,6 @@ class _Workers(AbstractContextManager["_Workers"]):
         return len(self._busy) < self._most
 
     def begin(self, run: RunContext) -> None:
-        """Gives a cluster to an idle process, or to a new one."""
         if self._idle:
             ours, process = self._idle.pop()
         else:

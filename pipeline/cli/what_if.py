@@ -132,7 +132,6 @@ def _replay(
 
 
 def find_newest(run: RunContext) -> TimeWindow:
-    """The newest window that was measured; `NothingUsableError` if there is none."""
     newest = ask_newest(run, run.now_ms)
     if newest is None:
         raise NothingUsableError(f"no window of cluster {run.cluster_name} was judged; `partition-health run` does it")

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 HIDDEN = "***"
 _MOST_WORDS = 4_000
-_LEAST_TOLD = 8
-"""So many characters of a secret in a row are hidden, also where a server cut it; of a shorter one all."""
+_LEAST_TOLD = 8  # so many characters of a secret in a row are hidden, also where a server cut it; of a shorter one all
 _LEAST_PART = 6  # of an address: `api`, `hook` and `v2` are no secrets
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}  # one character each, as `str.lower` is not
 

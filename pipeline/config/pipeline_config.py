@@ -158,8 +158,7 @@ class PipelineConfig(Section):
     """
 
     model_config = ConfigDict(defer_build=True)
-    _file: Path | None = PrivateAttr(None)
-    """Where it was read from: `file` in the context of the validation."""
+    _file: Path | None = PrivateAttr(None)  # where it was read from: `file` in the context of the validation
 
     storage: Storage = Storage()
     warehouse: ConfigFolder

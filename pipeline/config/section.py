@@ -86,8 +86,7 @@ Duration = Annotated[
     _read_by(parse_duration),
     pydantic.AfterValidator(_check_length),
     pydantic.PlainSerializer(lambda d: f"PT{d.total_seconds():.0f}S"),
-]
-"""A length of time, written as in ISO 8601: `PT5M`, `P1D`; ten years at most."""
+]  # A length of time, written as in ISO 8601: `PT5M`, `P1D`; ten years at most
 
 
 def _check_id(value: object) -> object:
@@ -105,8 +104,7 @@ Instant = Annotated[datetime, _read_by(parse_instant), pydantic.PlainSerializer(
 
 KafkaSetting = Annotated[
     str, pydantic.BeforeValidator(_write_setting), pydantic.WithJsonSchema({"type": ["string", "number", "boolean"]})
-]
-"""A client's setting, as its properties file has it."""
+]  # A client's setting, as its properties file has it
 
 
 class WrongValuesError(ValueError):

@@ -161,5 +161,4 @@ ConfigFolder = Annotated[
     Folder,
     GetPydanticSchema(lambda _, make: core_schema.with_info_wrap_validator_function(_read_folder, make(ConfigPath))),
     PlainSerializer(str),
-]
-"""A folder as `ConfigPath`, or one in an object store; the field `storage` stands before it."""
+]  # A folder as `ConfigPath`, or one in an object store; the field `storage` stands before it

@@ -57,8 +57,7 @@ _IN_SHORT = {
     Cause.HASH_LUCK: "by chance many keys hash to its partitions",
     Cause.REMAINDER: "producers send more to its partitions, whatever the keys",
     Cause.RACK_AWARE: "rack-aware producers keep to their own rack",
-}
-"""The first screen's words, for a reader who does not know the terms."""
+}  # the first screen's words, for a reader who does not know the terms
 
 
 def _skew_terms(causes: ShareCauses) -> dict[Cause, float]:

@@ -64,10 +64,7 @@ class HotPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareCauses:
-    """Why the broker is above its fair share: columns of `gold.broker_share`.
-
-    The first three terms sum to `share - expected_share`, the last three to the skew; these are None where it was not split.
-    """
+    """Why the broker is above its fair share: three terms of `share - expected_share`, three of its skew, None where not split."""
 
     leaders_term: float
     topic_mix_term: float
@@ -107,7 +104,6 @@ class BrokerShareEvidence(IncidentEvidence):
 
     @property
     def broker(self) -> BrokerLoad:
-        """The broker concerned; `ValueError` if `brokers` does not hold it."""
         for load in self.brokers:
             if load.broker_id == self.broker_id:
                 return load
@@ -120,19 +116,13 @@ class BrokerShareEvidence(IncidentEvidence):
 
     @property
     def share(self) -> tuple[float, float]:
-        """Share and share ratio of the broker concerned; `ValueError` if it has none."""
         if self.broker.share is None or self.broker.share_ratio is None:
             raise ValueError(f"broker {self.broker_id} has no share in window {self.window}")
         return self.broker.share, self.broker.share_ratio
 
 
 def rank_topics(loads: Mapping[tuple[str, int], int], *, broker_id: int, expected_share: float) -> tuple[str, ...]:
-    """Topics by what they add to a broker's excess, largest first, then by name.
-
-    With T_t a topic's bytes in the cluster, b the broker and e_b its `expected_share`, a topic adds `bytes_tb - e_b * T_t`.
-    These sum to `L_b - e_b * L`, the broker's excess, exactly.
-    `loads`: bytes per (topic, leader), all topics and brokers; negative leaders (unknown) are left out.
-    """
+    """Topics by what they add to a broker's excess (`bytes - expected_share * topic's bytes`, exact in sum), largest first."""
     excess: defaultdict[str, float] = defaultdict(float)
     for (topic, leader_id), size_bytes in loads.items():
         if leader_id >= 0:

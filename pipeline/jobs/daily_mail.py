@@ -18,8 +18,7 @@ _JUDGED = """
 SELECT window_start FROM verdicts WHERE cluster = {cluster} GROUP BY window_start
 HAVING NOT bool_or(rule = 'broker_share')
     OR bool_or(rule = 'broker_share' AND verdict NOT IN ('incomplete', 'stale') AND (verdict <> 'not_enough_traffic' OR value IS NOT NULL))
-"""
-"""Windows of which a share is known. Silence is not well either: no share of a window without records has a value."""
+"""  # windows of which a share is known. Silence is not well either: no share of a window without records has a value.
 
 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:

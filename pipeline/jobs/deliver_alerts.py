@@ -1,11 +1,4 @@
-"""Delivers what is queued in `gold.alert_outbox`: by SMTP or as files, to webhooks and Alertmanagers. No Spark.
-
-At least once: an attempt is noted before it begins, the delivery after it. A crash in between repeats that message once,
-with the same Message-ID (over SMTP) or into the same file. While the outbox cannot be written nothing is handed over.
-
-A silence of Alertmanager holds for every channel: a message all of whose incidents are silenced when it is due is not sent, and
-the outbox keeps why. Alertmanager itself gets it, and keeps quiet. Silences that cannot be read hold nothing back.
-"""
+"""Delivers what is queued in `gold.alert_outbox`, at least once: an attempt is noted before it begins, the delivery after it."""
 
 import contextlib
 import json
@@ -85,14 +78,7 @@ def run(
     clock: Callable[[], float] = time.monotonic,
     wait_s: float = 60,
 ) -> DeliveryReport:
-    """Delivers every message that is due once; a failing one does not stop the others.
-
-    A server that cannot be used at all, or whose password or address the environment lacks, is tried once: the messages
-    behind would each wait for the same timeout. After a failure a message waits, 30 s at first and twice as long each
-    time, at most 6 hours, until it is given up. What failed stays in the outbox and goes out with a later run, but for
-    recipients refused for good; a message that a server put off for some stays for these alone. Another process that
-    delivers is waited for: it may have begun before what is to be delivered was queued.
-    """
+    """Delivers every message that is due; one that fails stops no other, and waits twice as long each time, until it is given up."""
     with delivering(config.local_folder, wait_s=wait_s) as is_ours:
         if not is_ours:
             return DeliveryReport(notes=("another process is delivering",))
@@ -102,10 +88,7 @@ def run(
 def deliver_or_queue(
     config: PipelineConfig, smtp: Smtp | None, mail: EmailMessage, message_id: str, *, now_ms: int
 ) -> tuple[str, bool]:
-    """Sends a mail to the platform's people about a failure; queues it for those for whom no server takes it.
-
-    Where it went, and whether all of them have it.
-    """
+    """Sends a mail about a failure to the platform's people, or queues it; where it went, and whether all have it."""
     payload, left = mail.as_bytes(), config.mail.to
     try:
         if _lacks_server(config, smtp, now_ms):
@@ -233,10 +216,7 @@ def _leave_out_gone(
 def _leave_out_silenced(
     config: PipelineConfig, due: Sequence[AlertMessage], alerts: Container[str], now_ms: int
 ) -> tuple[list[AlertMessage], list[str]]:
-    """Gives up messages of which every incident is silenced, but Alertmanager's own; the others, and notes.
-
-    A message has the silence that ends first of those it needs. A note tells of each Alertmanager without readable silences.
-    """
+    """Gives up messages of which every incident is silenced, but Alertmanager's own; the others, and notes."""
     try:
         labels = _load_labels(config, due)
     except PipelineError as error:

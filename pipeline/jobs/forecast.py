@@ -33,10 +33,7 @@ _DISKS = f"""
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
-    """Replaces the forecasts made at the ends of windows; of windows under an hour, at the end of each hour.
-
-    Windows that do not divide a day have none: a day later no window begins at the same hour.
-    """
+    """Replaces the forecasts made at windows' ends (of short ones at each hour's); windows that do not divide a day have none."""
     step_ms = max(HOUR_MS, run.window_ms)
     ends_ms = sorted(window.end_ms for window in windows if window.end_ms % step_ms == 0)
     if not ends_ms or DAY_MS % step_ms:

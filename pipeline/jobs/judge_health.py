@@ -20,11 +20,7 @@ from pipeline.verdicts.sources import SourceStatus
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
-    """Judges these windows, and again those after the first of them that have verdicts.
-
-    A changed window changes the count of windows above for those after it. Windows before count toward k of n only. A
-    later window that nobody measured yet gets no verdict, so that a run takes it up.
-    """
+    """Judges these windows, and later ones that have verdicts again, as their counts change; windows before only count."""
     gate, max_age_ms = run.cluster.gate, milliseconds_of(run.cluster.freshness)
     first_ms = min(window.start_ms for window in windows)
     judged_ms = run.starts_in((VERDICTS,), (TimeWindow(first_ms, END_OF_TIME_MS),)) | {w.start_ms for w in windows}

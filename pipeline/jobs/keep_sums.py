@@ -1,7 +1,4 @@
-"""Drops what a window was summed up from (`sums_only`): record batches, arrivals, key traffic, hashes of keys.
-
-A window needs them until it is replayed and judged, and its keys until the next one is replayed, which compares with them.
-"""
+"""Drops what a window was summed up from (`sums_only`), once it is replayed and judged, and the next one compared with its keys."""
 
 from collections.abc import Collection
 

@@ -28,8 +28,7 @@ _DELETABLE = """
         SELECT topic, partition, replica_id, min(log_start_offset) AS first_offset FROM state GROUP BY topic, partition, replica_id
     ) AS logs ON logs.topic = segments.topic AND logs.partition = segments.partition AND logs.replica_id = segments.broker_id
     WHERE deletable_at <= {end} AND coalesce(segments.last_offset, segments.base_offset) >= logs.first_offset
-"""
-"""Few of all segments that ever were: most were deleted since, and lie before their logs' starts."""
+"""  # few of all segments that ever were: most were deleted since, and lie before their logs' starts
 _LOGS = """
     SELECT * FROM (SELECT *,
         min(at_ms) OVER (PARTITION BY topic, topic_id, CASE state_source WHEN 'only_replica' THEN -1 ELSE partition END) AS first_ms

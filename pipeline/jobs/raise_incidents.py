@@ -1,9 +1,4 @@
-"""Turns verdicts into incidents and messages: `gold.verdicts`, `gold.incidents`, `gold.alert_outbox`.
-
-Incidents are folded over windows in time order, from the first window judged to the newest one known, starting from
-the incidents that were open before. A message is queued once per change and channel: the outbox keeps the first. What is there
-no more (a rule that is off, a source, a broker, a topic) is judged in no window again: its incidents are ended.
-"""
+"""Turns verdicts into incidents and messages, folding windows in time order; ends incidents of what is there no more."""
 
 import math
 from collections import defaultdict
@@ -140,10 +135,7 @@ def _silenced(run: RunContext, changes: _Changes, mutes: Sequence[Mute]) -> dict
 def find_lost(
     run: RunContext, opened: Iterable[OpenIncident], verdicts: Sequence[Verdict], mutes: Sequence[Mute]
 ) -> list[IncidentChange]:
-    """Newest changes of open incidents that were to be told and of which no message is there, as after the loss of the outbox.
-
-    An incident whose window has lost its verdict or loads, too, has no message: its next change tells of it.
-    """
+    """Newest changes of open incidents that were to be told and of which no message is there, as after the loss of the outbox."""
     reported = reported_changes(run.warehouse, run.cluster_name)
     told = {incident_of(key) for keys in reported.values() for key in keys}
     lost = [one.last for one in opened if one.last.incident_id not in told]
@@ -195,13 +187,7 @@ def _note(change: IncidentChange) -> str:
 
 
 def queue_messages(run: RunContext, changes: _Changes, verdicts: Sequence[Verdict], *, ended: _Changes = ()) -> int:
-    """Puts messages about changes into the outbox; what a channel has reported is not reported again.
-
-    The end of an incident that a channel never reported (it was muted, or found by a run without notices) is no news.
-    Alertmanager groups by itself: it gets no digest. It also gets `ended`, all ends of incidents, muted ones too: its
-    alerts would go on firing. Verdicts of the changes' windows are among `verdicts`. Returns the outbox's version
-    afterwards.
-    """
+    """Puts changes into the outbox, once per channel; Alertmanager also gets all that `ended`; returns the outbox's version."""
     reported = reported_changes(run.warehouse, run.cluster_name)
     described: dict[tuple[str, ...], Content] = {}
     messages = []
@@ -249,7 +235,6 @@ def _news(changes: Iterable[IncidentChange], reported: set[str]) -> list[Inciden
 
 
 def _group(changes: _Changes, digest_above: int) -> list[tuple[IncidentChange, ...]]:
-    """One change each, or all of a window together where they are many."""
     by_window: dict[int, list[IncidentChange]] = defaultdict(list)
     for change in changes:
         by_window[change.window_start_ms].append(change)
@@ -285,11 +270,7 @@ def list_skipped(run: RunContext, from_ms: int) -> Collection[int]:
 
 
 def find_gone(run: RunContext, change: IncidentChange, skipped: Collection[int]) -> int | None:
-    """The first window in which an incident's subject has been gone for a day; None if it is there, or nobody can tell.
-
-    A broker that is away for less may be back, and its disk no less full. Windows in which records are missing, or nothing
-    of the kind was seen, tell nothing: it may be what is missing. `skipped`: those of the former, see `list_skipped`.
-    """
+    """The first window in which a subject has been gone for a day; None if it is there, or nobody can tell."""
     kind, _, name = change.subject.partition(" ")
     rule, table, seen = run.cluster.rules.get(change.rule), BROKER_SHARE, "true"
     if change.rule == SOURCE_ARRIVAL:

@@ -98,7 +98,6 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
 
 
 def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
-    """Rows of one window, by table, without cluster."""
     start = instant_of(window.start_ms)
     state, brokers = run.load(CLUSTER_STATE, (window,)), pl.DataFrame(run.load(BROKERS, (window,)))
     key_traffic = pl.DataFrame(run.load(KEY_TRAFFIC, (window,), _OF_KEYS))
@@ -147,10 +146,7 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
 def load_window_zones(
     run: RunContext, window: TimeWindow, state: pl.DataFrame, brokers: Sequence[Row], described: pl.DataFrame
 ) -> WindowZones:
-    """Of a window; `state`, `brokers` and `described` are rows of `bronze.cluster_state`, `.brokers` and `.consumer_groups`.
-
-    Of several descriptions of a group the last one within the window counts.
-    """
+    """Zones of a window, by its rows of these tables; the last description of a group within the window counts."""
     zones, is_own = run.cluster.zones, pl.col("window_start") == instant_of(window.start_ms)
     last = described.filter(is_own & pl.col("member_id").is_not_null()).sort("observed_at")
     return WindowZones(

@@ -37,7 +37,6 @@ class Answer:
 
     @property
     def cells(self) -> list[list[str]]:
-        """The rows as `partition-health sql` prints them."""
         return [[format_cell(row[name]) for name in self.columns] for row in self.rows]
 
     @property
@@ -145,8 +144,6 @@ class ChartColumn:
 
 @dataclass(frozen=True, slots=True)
 class Words(ChartColumn):
-    """A column of words, which is set to the left."""
-
     write: Callable[[Any], str] = format_name
     is_text = True
 
@@ -164,8 +161,6 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Maps values from `low` to `high` to 0 to 100 per cent; what lies outside is drawn at the edge."""
-
     low: float
     high: float
 

@@ -176,7 +176,6 @@ def _say_room(rows: Rows) -> str:
 
 
 def _carried(row: AnswerRow) -> float:
-    """The part of all brokers' capacity that is reached when this one is full."""
     return min(1.0, 1.0 / float(row["share_ratio"]))
 
 

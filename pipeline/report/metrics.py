@@ -1,12 +1,4 @@
-"""Metrics for Prometheus about the newest judged window: a file for node_exporter, and a push to a Pushgateway.
-
-The text keeps to what OpenMetrics and the older format share: gauges without timestamps or quotes in their help, so that
-node_exporter's textfile collector reads it too. A family's statement groups by its labels, so that no two rows give one
-series; a topic that was deleted and made anew is one topic.
-
-References:
-    Prometheus, "Metric and label naming": base units (seconds, bytes, ratios), the unit as suffix, no label without a bound.
-"""
+"""Metrics for Prometheus about the newest judged window, as OpenMetrics and node_exporter read them: to a file, to a Pushgateway."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -46,7 +38,6 @@ class GaugeFamily:
 
     @property
     def sql(self) -> str:
-        """The statement, with cluster, window and limits in braces."""
         selected = [f"{expression} AS {label}" for label, expression in self.labels.items()]
         selected += [f"{expression} AS {name}" for name, (expression, _) in self.metrics.items()]
         grouped = f" GROUP BY {', '.join(self.labels.values())}" if self.labels else ""

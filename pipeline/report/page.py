@@ -1,9 +1,4 @@
-"""The page: every cluster's sections, put into one HTML file that needs nothing else and reaches nothing.
-
-References:
-    Content Security Policy Level 3: a `meta` element states the policy, a script or style of the page is named by its hash.
-    No style attribute and no handler is ever allowed by it, so nothing in a name can act even where escaping failed.
-"""
+"""The page: every cluster's sections in one HTML file, which reaches nothing; its policy names script and style by their hashes."""
 
 import base64
 import hashlib
@@ -205,11 +200,7 @@ def write_report(html: str, path: Path) -> None:
 
 
 def write_reports(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[str, ...]:
-    """Writes the report of the newest judged window and of those in which an incident changed, and deletes expired ones.
-
-    A message may be about a window of another run, as when windows came late: what it names is there before it leaves.
-    Returns what people should know: where the newest is, or why there is none. A report that fails stops no run.
-    """
+    """Writes reports of the newest judged window and of those in which an incident changed; returns notes, and stops no run."""
     starts_ms = {start_ms for (start_ms,) in run.tuples(INCIDENTS, windows, "window_start_ms")}
     newest = sorted(starts_ms | {max(windows).start_ms})[-_MOST_REPORTS:]
     path, length_ms = None, milliseconds_of(run.config.report.period)

@@ -21,8 +21,7 @@ VERDICTS = {
     "warn": "above a limit, not yet long enough to fail",
     "not_enough_traffic": "not enough traffic to judge",
     "ok": "nothing above a limit",
-}
-"""Kinds of windows by what is worst in them, worst first."""
+}  # kinds of windows by what is worst in them, worst first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +98,7 @@ class ChartOverWindows:
     write: Callable[[float], str]
 
     def draw(self, asker: Asker, shares: Answer, strip: TimeStrip) -> tuple[dict[str, Any], ...]:
-        """A line per broker as the page lays it out, broken where windows are missing; nothing where nobody is known.
-
-        A path is in a box of 1000 by 100, its top the largest value of all brokers; levels are lines across: height in per
-        cent, class, text. With a band, from the lowest to the highest broker, every line has a strip of its own.
-        """
+        """A line per broker, broken where windows are missing, in a box of 1000 by 100; with a band every line has a strip of its own."""
         brokers = [row["broker_id"] for row in asker.ask(f"{self.name}_ranks", self.ranks).rows]
         if not brokers:
             return ()
@@ -177,7 +172,6 @@ def round_values(top: float) -> list[float]:
 
 
 def _band(answer: Answer, strip: TimeStrip, upright: Scale) -> str:
-    """Draws the area from the lowest to the highest broker, a step per window."""
     low, high = BAND
     return "".join(
         f"M{10 * strip.axis.at(start_ms):.1f} {_HEIGHT - upright.at(row[high]):.2f}"

@@ -52,7 +52,6 @@ EVEN = Point("fair", 1.0, legend="even: 1.00x")
 
 
 def _plain(name: str, row: AnswerRow) -> str:
-    """A text without the marks of code."""
     return str(row[name]).replace("`", "")
 
 

@@ -45,8 +45,7 @@ LISTED_SCHEMA = pa.schema(
         *((name, pa.int64()) for name in ("broker_id", "partition", "base_offset", "size_bytes", "kept_ms")),
         ("is_active", pa.bool_()),
     ]
-)
-"""A segment file as it is listed; `kept_ms` is its `retention.ms`, where known and neither active nor compacted."""
+)  # A segment file as it is listed; `kept_ms` is its `retention.ms`, where known and neither active nor compacted
 
 
 class _Described(NamedTuple):
@@ -132,10 +131,7 @@ def _group_rows(run: RunContext, reading: ClusterReading, windows: tuple[TimeWin
 
 
 def merge_segments(run: RunContext, given: IngestInput) -> dict[str, int]:
-    """Segment files, which belong to no window: tasks list them, those of a log directory each.
-
-    A replica that is not the counted copy, or a file outside the run's windows: known, unless it was read before.
-    """
+    """Segment files, which belong to no window: tasks list those of a log directory each, but for known ones that count not."""
     reading, spark = given.reading, given.staging.spark
     state = reading.history.state_at(run.as_of_ms)
     compacted = compacted_topics(state, reading.tree)
@@ -150,7 +146,6 @@ def merge_segments(run: RunContext, given: IngestInput) -> dict[str, int]:
 
 
 def merge_problems(run: RunContext, given: IngestInput) -> dict[str, int]:
-    """What was wrong with the input, each thing once."""
     problems = iter_quarantine_rows(run.cluster_name, given.problems, given.reading.relative)
     first_seen = ({**row, "first_seen_at": instant_of(run.as_of_ms)} for row in problems)
     rows, of = run.table_of(QUARANTINE, first_seen), (run.cluster_name, run.run_id)

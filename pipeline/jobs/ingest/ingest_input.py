@@ -190,11 +190,9 @@ def _summarise_samples(run: RunContext, staging: Staging, samples: Parts) -> dic
 
 
 def reads_arrivals(run: RunContext, reading: ClusterReading) -> bool:
-    """Arrivals are read where records are, and the configuration wants them."""
     return run.config.replay.arrivals and reading.has_records
 
 
 def counts_keys(run: RunContext, reading: ClusterReading) -> bool:
-    """Keys are counted where all records are read."""
     is_whole = reading.live is None or reading.live.source.sampling.is_whole
     return run.config.keys.mode != "off" and reading.has_records and is_whole

@@ -69,7 +69,6 @@ def list_expired_windows(run: RunContext, given: IngestInput, stored: StoredWind
 
 
 def fresh_windows(run: RunContext, stale: set[TimeWindow]) -> tuple[TimeWindow, ...]:
-    """The run's windows that are replaced."""
     return tuple(window for window in run.windows if window not in stale)
 
 
@@ -135,11 +134,7 @@ _RECENT_MS = 3 * MINUTE_MS  # before the newest window's end: a broker that leav
 
 
 def leave_out_others(metrics: MetricReading, reading: ClusterReading) -> MetricReading:
-    """The metrics without what came of a server of which some broker is not the cluster's.
-
-    Such a broker took in records at the end of the newest window, and is neither among the brokers that a live cluster or its
-    metadata log names, nor a replica's. One that was removed was emptied before, and one that is dead holds replicas.
-    """
+    """The metrics without those of a server of which some broker took in records, and is not the cluster's."""
     history, newest = reading.history, reading.newest
     is_known = history.newest_ms is not None or (reading.live is not None and reading.live.state is not None)
     if newest is None or not is_known or not history.brokers:

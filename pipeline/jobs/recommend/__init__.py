@@ -1,7 +1,4 @@
-"""Recommends actions for brokers above their share, and judges earlier ones: `gold.recommendations`, `gold.promises`.
-
-Windows go in time order, promises before advice: a kind of advice whose promises are broken loses rank.
-"""
+"""Recommends actions for brokers above their share; first judges earlier advice, as a kind that breaks its promises loses rank."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -196,11 +193,7 @@ def follows_broker(load: BrokerLoad) -> bool:
 
 
 def place_partitions(loads: Iterable[tuple[Any, ...]], state: Sequence[Row]) -> list[PlacedPartition]:
-    """Replicas of the window's `bronze.cluster_state` with their partitions' load; by name where no topic id is known.
-
-    Of a partition that is being reassigned those that it will have, so that a plan keeps their number. `loads`: topic, its
-    id, partition and bytes.
-    """
+    """Replicas as a reassignment will leave them, with their partitions' load; by name where no topic id is known."""
     carried = {tuple(place): size for *place, size in loads}
     by_name = {(topic, number): size for (topic, topic_id, number), size in carried.items() if not topic_id}
     replicas: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
@@ -223,7 +216,6 @@ def place_partitions(loads: Iterable[tuple[Any, ...]], state: Sequence[Row]) -> 
 
 
 def _may_lead(replica: Row) -> bool:
-    """In sync, or nobody says that it is not; one that a reassignment adds only where it was seen in sync."""
     is_in_sync: bool | None = replica["is_in_sync"]
     return is_in_sync is True or (is_in_sync is None and replica["reassignment"] != "adding")
 
@@ -239,7 +231,6 @@ def load_doubts(
 
 
 def sum_topics(run: RunContext, window: TimeWindow) -> Counter[str]:
-    """Bytes by topic."""
     sizes: Counter[str] = Counter()
     for topic, size in run.tuples(PARTITION_HEALTH, (window,), "topic", "size_bytes"):
         sizes[topic] += size

@@ -96,10 +96,7 @@ class PromiseLedger:
 
 
 def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[tuple[int, str, int, int | None]]:
-    """Which windows' advice left in messages, no digests, about shares whose incident was open in one of these windows.
-
-    Starts of the windows, brokers, when the message left, and the window that ended the incident.
-    """
+    """Whose advice on shares left in mails about open incidents: window, broker, when it left, and the window of the end."""
     states = ", ".join(format_datafusion_text(state) for state in sorted(ENDED))
     ended = f"state IN ({states}) AND merged_into IS NULL AND window_start < {format_datafusion_instant(first_ms)}"
     over = f"SELECT incident_id FROM changes WHERE {ended}"  # noqa: S608 - our own words

@@ -1,9 +1,4 @@
-"""Replays recorded traffic through the current setup and every candidate: keys by their hashes, the rest by simulation.
-
-Reads `silver.key_traffic`, the hashes of its keys and `silver.arrivals`, never the records; writes
-`silver.producer_sessions`, `silver.service_models`, `gold.replay_results`, `gold.replay_brokers`,
-`gold.scenario_comparison`, `gold.back_tests` and `gold.hash_verdicts`.
-"""
+"""Replays recorded traffic, not records, through the current setup and every candidate: keys by hashes, the rest simulated."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -45,10 +40,7 @@ def check(config: PipelineConfig) -> None:
 
 
 def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
-    """Windows to replay: those of the run over which the data gate passed, and such never replayed before; none in doubt.
-
-    Of a window that holds nothing to replay no row would say that it was replayed: only a run of its own looks at it.
-    """
+    """Windows to replay: the run's that passed the gate, and earlier ones that hold something; none in doubt."""
     ensure_tables(run.warehouse)  # one from before there was a replay lacks its tables
     pending = run.pending_windows(HASH_VERDICTS, BACK_TESTS)  # one has rows, whatever is stored of keys and arrivals
     doubted = windows_in_doubt(run.warehouse, run.cluster_name, pending)
@@ -59,10 +51,7 @@ def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
 def run(
     spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], begin: Begin = ignore_phase
 ) -> JobReport:
-    """Replaces the rows of some windows, as `pending_windows` gives them, in the replay's tables.
-
-    Raises `ConfigError` if a candidate cannot be replayed, or was not asked about the keys when they were read.
-    """
+    """Replaces windows' rows in the replay's tables; `ConfigError` if a candidate cannot be replayed, or its keys were not asked."""
     if not windows:
         return JobReport(notes=("no trusted window to replay",))
     begin("keys")

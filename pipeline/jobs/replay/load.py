@@ -233,7 +233,6 @@ def _read_hashes(warehouse: Folder, arrivals: Sequence[str], paths: Sequence[str
 
 
 def load_traffic(run: RunContext, wanted: set[TopicWindow]) -> dict[TopicWindow, list[dict[str, Any]]]:
-    """Rows of `silver.partition_traffic` of some topics in their windows."""
     traffic: dict[TopicWindow, list[dict[str, Any]]] = defaultdict(list)
     for start_ms in sorted({start_ms for start_ms, _, _ in wanted}):
         stored = run.load(PARTITION_TRAFFIC, (run.window_at(start_ms),), _TRAFFIC_COLUMNS)

@@ -28,8 +28,6 @@ from pipeline.tables.replay import HASH_VERDICTS
 
 
 class _Calibrated(NamedTuple):
-    """The window's traffic and what was found of its producers and brokers."""
-
     recording: Recording
     readers: Readers
     sessions: Sequence[ProducerSession]
@@ -50,12 +48,7 @@ class WindowReplay:
         racks: Mapping[int, str] | None = None,
         candidate: Candidate | None = None,
     ) -> LeaderReplay:
-        """Replays the topics of some partitions with these leaders; all other partitions keep theirs.
-
-        `errors`: by topic what widens its ranges.
-        `racks`: of brokers that the window does not know, "" without one: they are taken to be as fast as the one in the middle.
-        `candidate`: what producers become; they stay as they are without one.
-        """
+        """Replays topics with these leaders; `errors` widen ranges, `racks` are of new brokers, `candidate` is what producers become."""
         topics = {topic for topic, _ in leaders}
         known = self._calibrated
         candidates = () if candidate is None else (candidate,)
