@@ -63,6 +63,12 @@ def list_ingested(run: RunContext) -> Batches:
         }
         return [window for window in run.windows if window.start_ms in starts_ms]
 
+    age_us = "arrow_cast(observed_at, 'Int64') - arrow_cast(window_start, 'Int64')"
+    sql = f"""
+        SELECT window_start, source, instance, observed_at, name, labels_text,
+               cast(floor(cast({age_us} AS double) / {1000 * run.window_ms}) AS bigint) AS windows_off
+        FROM bronze.metric_samples
+        """
     return {
         **{name_suite(table): partial(run.load, table, run.windows) for table in _FEW_ROWS},
         **{name_suite(table): load_named(table, run.windows) for table in _MANY_ROWS},
@@ -73,7 +79,7 @@ def list_ingested(run: RunContext) -> Batches:
         "leaders_gate": join_leaders(run.windows),
         "key_traffic_gate": sum_key_records(windows_with(KEY_TRAFFIC)),
         "arrival_counts_gate": sum_arrivals(windows_with(ARRIVALS)),
-        "metric_samples_gate": place_samples(run),
+        "metric_samples_gate": (Asked(sql, run.windows)),
         "log_segments_gate": join_directories(run, own),
         "log_ends_gate": find_log_ends(run, own),
         "log_coverage_gate": cover_traffic(windows_with(RECORD_BATCHES, "log_directories")),
@@ -89,17 +95,6 @@ def load_named(table: Table, windows: Sequence[TimeWindow], wanted: str = "true"
     """Rows of a table that grows, in the columns that its suite names; all, or those of a condition."""
     columns = named_columns(read_suite(name_suite(table)), table.column_names)
     return Asked(f"SELECT {', '.join(columns)} FROM {table.name} WHERE {wanted}", windows)
-
-
-def place_samples(run: RunContext) -> Asked:
-    """Samples of metrics, each with the number of windows between the one it is in and the one it was taken in."""
-    age_us = "arrow_cast(observed_at, 'Int64') - arrow_cast(window_start, 'Int64')"
-    sql = f"""
-        SELECT window_start, source, instance, observed_at, name, labels_text,
-               cast(floor(cast({age_us} AS double) / {1000 * run.window_ms}) AS bigint) AS windows_off
-        FROM bronze.metric_samples
-        """
-    return Asked(sql, run.windows)
 
 
 def join_replicas(windows: Sequence[TimeWindow]) -> Asked:

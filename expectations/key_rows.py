@@ -25,7 +25,12 @@ def list_key_batches(run: RunContext, hashed: Sequence[TimeWindow], asked: Seque
     """The rows of the suites about single keys of windows whose hashes and answers this run vouches for, until they expire."""
     kept_from_ms = run.now_ms - milliseconds_of(run.config.keys.retention)
     kept = [window for window in hashed if window.start_ms >= kept_from_ms]
-    batches = {"key_hashes_gate": join_hashes(kept)}
+    sql = """
+        SELECT used.window_date, used.key_id, is_empty, murmur2, crc32, fnv1a, murmur3, java_string, kafkajs_legacy
+        FROM (SELECT DISTINCT cast(window_start AS date) AS window_date, key_id FROM silver.key_traffic WHERE kind = 'key') AS used
+        LEFT JOIN silver.key_hashes AS hashes ON hashes.window_date = used.window_date AND hashes.key_id = used.key_id
+        """
+    batches = {"key_hashes_gate": (Asked(sql, kept))}
     if run.config.keys.strategies:
         batches |= zip(OF_STRATEGIES, (join_answers(kept), join_cells(asked)), strict=True)
     return batches
@@ -44,16 +49,6 @@ def sum_key_records(windows: Sequence[TimeWindow]) -> Asked:
             FROM silver.key_traffic
         ) AS counted
         GROUP BY {_PARTITION}
-        """
-    return Asked(sql, windows)
-
-
-def join_hashes(windows: Sequence[TimeWindow]) -> Asked:
-    """Keys of the windows with their hashes, those without a row too."""
-    sql = """
-        SELECT used.window_date, used.key_id, is_empty, murmur2, crc32, fnv1a, murmur3, java_string, kafkajs_legacy
-        FROM (SELECT DISTINCT cast(window_start AS date) AS window_date, key_id FROM silver.key_traffic WHERE kind = 'key') AS used
-        LEFT JOIN silver.key_hashes AS hashes ON hashes.window_date = used.window_date AND hashes.key_id = used.key_id
         """
     return Asked(sql, windows)
 

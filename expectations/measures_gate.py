@@ -68,6 +68,14 @@ def check_measured(
 
 def list_measured(run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequence[Verdict]) -> Batches:
     kept = run.split_by_rows(windows)[0]  # others' keys are dropped (`sums_only`)
+    sql = f"""
+        SELECT advice.*, actual_ratio, advice_count
+        FROM gold.recommendations AS advice
+        LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "advice")}
+        LEFT JOIN (
+            SELECT window_start, subject, count(1) AS advice_count FROM gold.recommendations GROUP BY window_start, subject
+        ) AS counted ON {same_columns("counted", "window_start, subject", "advice")}
+        """
     return {
         "broker_share_gate": measure_rows.join_shares(run, windows),
         "partition_health_gate": measure_rows.join_partitions(windows),
@@ -77,7 +85,7 @@ def list_measured(run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequ
         "group_balance_gate": measure_rows.join_groups(windows),
         "zone_traffic_gate": measure_rows.join_zones(run, kept),
         "rule_measures_gate": join_rules(windows),
-        "recommendations_gate": join_advice(windows),
+        "recommendations_gate": (Asked(sql, windows, is_few=True)),
         "promises_gate": join_promises(windows),
         "forecast_gate": partial(run.load, FORECAST, windows),
         "verdicts_gate": partial(join_verdicts, run, verdicts),
@@ -99,19 +107,6 @@ def join_rules(windows: Sequence[TimeWindow]) -> Asked:
         ) AS health ON health.window_start = rules.window_start AND concat('topic ', health.topic) = rules.subject
         """
     return Asked(sql, windows)
-
-
-def join_advice(windows: Sequence[TimeWindow]) -> Asked:
-    """Rows of `gold.recommendations` with the share ratio of their broker, and how many there are for it."""
-    sql = f"""
-        SELECT advice.*, actual_ratio, advice_count
-        FROM gold.recommendations AS advice
-        LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "advice")}
-        LEFT JOIN (
-            SELECT window_start, subject, count(1) AS advice_count FROM gold.recommendations GROUP BY window_start, subject
-        ) AS counted ON {same_columns("counted", "window_start, subject", "advice")}
-        """
-    return Asked(sql, windows, is_few=True)
 
 
 def join_promises(windows: Sequence[TimeWindow]) -> Asked:

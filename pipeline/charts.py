@@ -140,7 +140,15 @@ def render_simulation(scenario: ScenarioFile, summaries: Sequence[VariantSummary
     with rc_context(STYLE | {"axes.spines.bottom": False}):
         figure = make_figure(_WIDTH_INCH, height_inch)
         _draw_shares(figure.add_axes((0.165, bottom, 0.36, tall)), summaries)
-        _draw_latencies(figure.add_axes((0.595, bottom, 0.38, tall)), summaries)
+        axes = figure.add_axes((0.595, bottom, 0.38, tall))
+        axes.set_xscale("log")
+        for row, summary in enumerate(summaries):
+            for index, (label, name, colour) in enumerate(_LATENCIES):
+                offset = _spread(index, len(_LATENCIES))
+                _draw_range(axes, (row + offset, colour), summary.run[name], 1, label)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} ms" if value < 1000 else f"{value / 1000:g} s")
+        _dress(axes, summaries, "latency of a record, from send() to its acknowledgement")
+        axes.set_yticks(range(len(summaries)), [""] * len(summaries))
         figure.text(0.012, 1 - 0.12 / height_inch, scenario.name, fontsize=12, fontweight="bold", color=INK, **style)
         figure.text(0.012, 1 - 0.36 / height_inch, f"simulated, {seeds}", fontsize=8, color=MUTED, **style)
         return save_figure(figure, file_format)
@@ -164,17 +172,6 @@ def _draw_shares(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
     axes.xaxis.set_major_formatter("{x:g} %")
     _dress(axes, summaries, "share of the bytes, by broker (dashed: fair share)")
     axes.set_yticks(range(len(summaries)), [summary.variant.name for summary in summaries])
-
-
-def _draw_latencies(axes: Axes, summaries: Sequence[VariantSummary]) -> None:
-    axes.set_xscale("log")
-    for row, summary in enumerate(summaries):
-        for index, (label, name, colour) in enumerate(_LATENCIES):
-            offset = _spread(index, len(_LATENCIES))
-            _draw_range(axes, (row + offset, colour), summary.run[name], 1, label)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} ms" if value < 1000 else f"{value / 1000:g} s")
-    _dress(axes, summaries, "latency of a record, from send() to its acknowledgement")
-    axes.set_yticks(range(len(summaries)), [""] * len(summaries))
 
 
 def _draw_range(axes: Axes, at: tuple[float, str], figure: Range, factor: float, label: str) -> None:

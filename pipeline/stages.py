@@ -145,7 +145,7 @@ def map_tasks(
             for place in batch["id"].to_pylist():
                 for rows in work(pickle.loads(packed[place])):  # noqa: S301 - our own, of this job
                     yield from rows.cast(schema).to_batches()
-                _count_task(number)
+                _newest[1] += number == _newest[0]  # of stages beside each other the newest counts
 
     frame = spark.range(0, len(tasks), 1, len(tasks))
     return frame.mapInArrow(run, format_sql_schema(schema))
@@ -161,11 +161,6 @@ def map_groups(
 
     bucket = F.pmod(F.xxhash64(*by), F.lit(count)).alias(_BUCKET)
     return frame.select("*", bucket).groupBy(_BUCKET).applyInArrow(run, format_sql_schema(schema))
-
-
-def _count_task(number: int) -> None:
-    """By name in a pickled kernel: there `_newest` itself would be a copy."""
-    _newest[1] += number == _newest[0]  # of stages beside each other the newest counts
 
 
 def count_tasks() -> tuple[int, int]:

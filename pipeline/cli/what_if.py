@@ -81,7 +81,10 @@ def run(args: argparse.Namespace) -> int:
     window_ms = milliseconds_of(config.window)
     span = TimeWindow(now_ms - window_ms, now_ms)
     (run,) = plan_runs(config, span, run_id="what-if", now_ms=now_ms, cluster=args.cluster)
-    target, window = run.cluster.gate.resolves_at, find_newest(run)
+    newest = ask_newest(run, run.now_ms)
+    if newest is None:
+        raise NothingUsableError(f"no window of cluster {run.cluster_name} was judged; `partition-health run` does it")
+    target, window = run.cluster.gate.resolves_at, (newest.window)
     if (not_judged := explain_doubt(run, window)) is not None:
         print_error(f"window {window}: {not_judged}; shares may be others than those below")
     if args.zones is not None:
@@ -129,13 +132,6 @@ def _replay(
         return LeaderReplay({}, doubts.reason)
     with running_engine(run.config.spark, app_name=run.run_id) as spark:
         return WindowReplay(spark, run, window).replay(leaders, doubts.errors, racks)
-
-
-def find_newest(run: RunContext) -> TimeWindow:
-    newest = ask_newest(run, run.now_ms)
-    if newest is None:
-        raise NothingUsableError(f"no window of cluster {run.cluster_name} was judged; `partition-health run` does it")
-    return newest.window
 
 
 def explain_doubt(run: RunContext, window: TimeWindow) -> str | None:

@@ -240,7 +240,14 @@ def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> l
         if first.moved_bytes or first.election_json is not None:
             copies = f"; copies {format_bytes(first.moved_bytes) if first.moved_bytes else 'nothing'}"
         facts.append(("Predicted", f"share then {format_predicted(first, fair)}, {enough}{copies}"))
-    facts.append(("Basis", _in_short(first.text.replace("`", ""))))
+    said = ""
+    for sentence in _SENTENCES.split(first.text.replace("`", "")):
+        if any(known in sentence.lower() for known in _SAID_ELSEWHERE):
+            continue
+        if len(said) + len(sentence) > _BASIS_LENGTH and said:
+            break
+        said = f"{said} {sentence}".strip()
+    facts.append(("Basis", (said)))
     other = next((one for one in others if one.predicted_ratio is not None), None)
     if other is not None:
         title = other.title.replace("`", "")
@@ -255,22 +262,6 @@ def _fall_short(row: Recommendation) -> str:
     if peak is None or own is None or peak < own + _EVEN:
         return "not enough alone"
     return f"not enough: another broker is then at {format_ratio(peak)}"
-
-
-def _in_short(text: str) -> str:
-    """What an action's text adds to the other lines, in whole sentences; all of it stands in the report.
-
-    >>> _in_short("Producers wait 20 ms for broker 1, 2 ms for the others. Its order is at risk. The highest broker would be at 1.1x.")
-    'Its order is at risk.'
-    """
-    said = ""
-    for sentence in _SENTENCES.split(text):
-        if any(known in sentence.lower() for known in _SAID_ELSEWHERE):
-            continue
-        if len(said) + len(sentence) > _BASIS_LENGTH and said:
-            break
-        said = f"{said} {sentence}".strip()
-    return said
 
 
 def _describe_source(evidence: IncidentEvidence) -> Brief:
