@@ -24,7 +24,6 @@ def airflow_environment(home: Path, config: Path) -> dict[str, str]:
 
 
 def use_airflow_home(home: Path, config: Path, *, overrides: Mapping[str, str] | None = None) -> None:
-    """Sets the variables for this process and those it starts; has to come before the first import of Airflow."""
     home.mkdir(parents=True, exist_ok=True)
     home.chmod(0o700)  # it holds the database, the logs and a generated password
     os.environ.update(airflow_environment(home, config) | dict(overrides or {}))

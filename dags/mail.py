@@ -57,7 +57,6 @@ def configured_smtp(config: PipelineConfig) -> Smtp | None:
 
 
 def deliver_queued(now_ms: int) -> list[str]:
-    """Sends what is queued in `gold.alert_outbox`; a line per message."""
     config = load_config()
     lend_secrets(config)
     report = deliver_alerts.run(config, configured_smtp(config), now_ms=now_ms)

@@ -25,7 +25,6 @@ def on_starting(component: Any) -> None:  # a Job in scheduler and dag processor
 
 
 def ensure_writer_pool() -> None:
-    """Creates the pool; one that is there keeps its slots."""
     from airflow.models.pool import Pool  # the database side of Airflow
     from sqlalchemy.exc import IntegrityError
 

@@ -96,7 +96,6 @@ def write_data_docs(run: RunContext, reports: Iterable[SuiteReport]) -> None:
 
 
 def _write(path: Path, html: str) -> None:
-    """Replaces a page; it is written anew by the next run, so that nothing waits for the disk."""
     part = path.with_suffix(".part")
     part.write_text(html, encoding="utf-8")
     part.replace(path)

@@ -72,8 +72,6 @@ def run_gate(
 
 
 class _Later(ModuleType):
-    """A module that is loaded when something of it is asked for."""
-
     def __getattr__(self, name: str) -> object:
         return getattr(import_module(self.__name__), name)
 

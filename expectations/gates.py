@@ -92,7 +92,6 @@ def name_suite(table: Table) -> str:
 
 
 def load_named(table: Table, windows: Sequence[TimeWindow], wanted: str = "true") -> Asked:
-    """Rows of a table that grows, in the columns that its suite names; all, or those of a condition."""
     columns = named_columns(read_suite(name_suite(table)), table.column_names)
     return Asked(f"SELECT {', '.join(columns)} FROM {table.name} WHERE {wanted}", windows)
 

@@ -95,7 +95,6 @@ def list_measured(run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequ
 
 
 def join_rules(windows: Sequence[TimeWindow]) -> Asked:
-    """Rows of `gold.rule_measures`, with the measure of the topic where a rule judges that as it is."""
     measures = " ".join(f"WHEN '{rule}' THEN cast({column} AS double)" for rule, column in _RULE_COLUMNS.items())
     sql = f"""
         SELECT rules.window_start, rule, subject, value, p_value,

@@ -58,7 +58,6 @@ class CarriedOut(NamedTuple):
 
 
 def list_moves(advice: Recommendation, then: PromiseWindow) -> dict[Place, tuple[int, ...]]:
-    """Lists the replicas a plan asks for by partition, the leader first; empty where the advice is not a plan."""
     if advice.reassignment_json is not None:
         return parse_reassignment(advice.reassignment_json)
     if advice.election_json is None:
@@ -75,7 +74,6 @@ def list_changes(candidate: Candidate) -> frozenset[tuple[str, str | None]]:
 def measure_progress(
     advice: Recommendation, then: PromiseWindow, now: PromiseWindow, candidates: Candidates
 ) -> CarriedOut:
-    """Measures which part of a recommendation for the window `then` is carried out at the end of the window `now`."""
     if advice.election_json is not None:
         return _compare_placement(list_moves(advice, then), now)
     if advice.action == "rekey":

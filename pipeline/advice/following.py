@@ -79,7 +79,6 @@ def describe_ratios(ratios: Mapping[int, Ends], broker_id: int, target_ratio: fl
 
 
 def list_new_leaders(before: Partitions, after: Partitions, keyed: Collection[str]) -> dict[Place, int]:
-    """New leaders by topic and partition, of topics that are not placed by keys: their records are placed anew."""
     led = {(one.topic, one.partition): one.leader_id for one in before}
     return {
         (one.topic, one.partition): one.leader_id

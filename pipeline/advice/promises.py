@@ -139,7 +139,6 @@ def _describe(watched: WatchedAdvice) -> Promise:
 
 
 def _find_other_change(watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Candidates) -> str:
-    """Names a change since then that the prediction does not include; "" for none."""
     then, now, moves = watched.then, watched.now, list_moves(watched.advice, watched.then)
     if then.shares.keys() != now.shares.keys():
         return "the brokers are not the same"
@@ -203,7 +202,6 @@ def _place_anew(
 
 
 def _scale_change(watched: WatchedAdvice, volumes: Mapping[str, tuple[int, int]]) -> tuple[float, float, float, float]:
-    """Computes the topics' bytes on the broker without and with the predicted change, at their new volume."""
     advice, then, broker = watched.advice, watched.then, watched.broker_id
     before, after = (sum(volume[at] for volume in volumes.values()) for at in (0, 1))
     led = sum(size for place, size in then.loads.items() if place[0] in volumes and then.leaders[place] == broker)

@@ -97,7 +97,6 @@ def plan_following(hot: HotBroker, partitions: Partitions, brokers: Brokers) -> 
 
 
 def _list_to_replay(plans: Sequence[ReassignmentPlan], hot: HotBroker) -> list[ReassignmentPlan]:
-    """The last plan, if it moves a topic that is not placed by keys."""
     return [plan for plan in plans[-1:] if any(move.topic not in hot.keyed for move in plan.moves)]
 
 
@@ -143,7 +142,6 @@ def _with_score(row: Recommendation, score: PromiseScore) -> Recommendation:
 
 
 def _plans(hot: HotBroker, partitions: Partitions, brokers: Brokers) -> list[ReassignmentPlan]:
-    """Dearer plans only where the cheaper ones are not enough."""
     plans = []
     capped = partial(plan_replicas, max_moved_bytes=hot.max_moved_bytes)
     for make in (plan_election, plan_leaders, capped):

@@ -59,8 +59,6 @@ def pin_following(cluster: PlacedCluster, keyed: Collection[str]) -> PlacedClust
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """How to foresee a cluster where load follows the broker."""
-
     keyed: frozenset[str]  # topics placed by keys
     # of the window, with new leaders by topic and partition, and the racks of brokers that are new
     replay: Callable[[Mapping[Place, int], Mapping[int, str]], LeaderReplay]

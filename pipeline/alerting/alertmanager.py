@@ -106,7 +106,6 @@ def alert_labels(cluster: str, rule: str, subject: str) -> dict[str, str]:
 def render_alert(
     content: Content, change: IncidentChange, alertmanager: Alertmanager, *, report: str, now_ms: int
 ) -> AlertMessage:
-    """Renders a change as the body of `POST /api/v2/alerts`; that of an open incident gets its end when it is posted."""
     alert: dict[str, Any] = {
         "labels": {**alert_labels(content.cluster, change.rule, change.subject), **alertmanager.labels},
         "annotations": {
@@ -191,7 +190,6 @@ MOST_ALERTS = 200  # in one list, some 300 kB: proxies refuse 1 MB
 
 
 def find_keep_ms(config: PipelineConfig, alertmanager: Alertmanager) -> int:
-    """For how long an alert fires without news of its incident."""
     news = max(cluster.gate.repeat for cluster in config.clusters.values()) + config.window
     return milliseconds_of(max(alertmanager.keep, news))
 

@@ -66,8 +66,6 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """A file that comes with a mail; its name consists of letters, digits, `-`, `_`, `.`."""
-
     name: str
     subtype: Literal["csv", "html", "json", "plain"]
     text: str

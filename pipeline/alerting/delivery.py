@@ -130,7 +130,6 @@ def probe(smtp: Smtp) -> str:
 
 
 def address_of(smtp: Smtp) -> str:
-    """Returns the mail target as shown to people."""
     return f"smtp://{smtp.host}:{smtp.port}"
 
 

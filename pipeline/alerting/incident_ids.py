@@ -29,7 +29,6 @@ class KnownIncident:
 
     @property
     def ends(self) -> list[IncidentChange]:
-        """The change that ended it; none of an open one."""
         return [change for change in self.changes if not change.is_open]
 
 
@@ -162,7 +161,6 @@ def settle_ids(
 def _place(
     episodes: Sequence[Episode], known: Sequence[KnownIncident]
 ) -> tuple[list[_Placed], list[_Fresh], list[KnownIncident]]:
-    """Finds the id that each episode keeps, the episodes without one, and the ids that none keeps."""
     free, fresh, placed = list(known), list[_Fresh](), list[_Placed]()
     for episode in reversed(episodes):
         overlapping = [one for one in free if one.opened_ms <= episode.end_ms and one.until_ms >= episode.opened_ms]
@@ -190,7 +188,6 @@ def fails(verdict: Verdict) -> bool:
 def _name(
     episode: Episode, incident_id: str, opened_ms: int, seen: Sequence[Verdict], make_change: MakeChange
 ) -> list[IncidentChange]:
-    """An episode's changes under an id that opens in a window of it."""
     if opened_ms <= episode.opened_ms:
         return [replace(change, incident_id=incident_id) for change in episode.changes]
     reach = [verdict for verdict in seen if verdict.window_start_ms <= opened_ms]

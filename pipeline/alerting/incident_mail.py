@@ -129,7 +129,6 @@ def verdicts_query(evidence: IncidentEvidence) -> str:
 
 
 def source_status_query(evidence: IncidentEvidence) -> str:
-    """Query for the status of the sources since an incident began."""
     return (
         "SELECT window_start, source, expected_count, arrived_count, missing, newest_at\n"
         "FROM bronze.window_status\n"
@@ -188,7 +187,6 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
 
 
 def _brokers_section(evidence: BrokerShareEvidence) -> MailSection:
-    """Every broker with its share, and what the first action would give it."""
     failing, is_open = {evidence.broker_id}, evidence.change.is_open
     shown = shown_brokers(evidence.brokers, failing)
     left_out = len(evidence.brokers) - len(shown)
@@ -227,7 +225,6 @@ def _execute_section(recommendations: Sequence[Recommendation]) -> MailSection |
 
 
 def _attachments(recommendations: Sequence[Recommendation]) -> tuple[Attachment, ...]:
-    """Files of the first plan and of the first change of producers: reassignment, election, the way back, settings."""
     plan = _first_plan(recommendations)
     names = ("reassignment_json", "election_json", "rollback_json")
     files = [

@@ -40,8 +40,6 @@ _Subject = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentPolicy:
-    """Conditions that move an incident of a rule from state to state."""
-
     resolves_at: float  # a value below it is calm
     k: int  # calm windows in a row that end an incident; the k of the gate's k-of-n
     worsens_by: float = 1.25  # so many times worse than the value last reported makes it `worse`, such as 1.25

@@ -60,7 +60,6 @@ def message_id_of(cluster: str, key: str, channel: str = MAIL_CHANNEL) -> str:
 def message_of(
     content: Content, payload: bytes, *, channel: str, now_ms: int, recipients: Sequence[str] = ()
 ) -> AlertMessage:
-    """The message that carries some content over a channel."""
     return AlertMessage(
         message_id=message_id_of(content.cluster, content.key, channel),
         cluster=content.cluster,

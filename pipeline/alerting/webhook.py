@@ -23,7 +23,6 @@ _SECTIONS_SHOWN = 4
 
 
 def render_webhook(content: Content, webhook: Webhook, *, now_ms: int) -> AlertMessage:
-    """Renders content as the JSON document a webhook gets, in its form. The same content gives the same bytes."""
     message_id = message_id_of(content.cluster, content.key, webhook.name)
     document = _for_slack(content) if webhook.form == "slack" else _generic(content, message_id)
     payload = json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace")

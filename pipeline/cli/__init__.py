@@ -115,7 +115,5 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Leaves the lines of examples alone, which are indented; fills other paragraphs."""
-
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if "\n  " in text else textwrap.fill(" ".join(text.split()), width, initial_indent=indent)

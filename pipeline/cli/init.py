@@ -163,7 +163,6 @@ def _quote(value: Any) -> str:  # noqa: ANN401 - a text or a path
 
 
 def _publish(text: str, path: Path) -> bool:
-    """Validates the text, tries its sources, and writes it if all serve; never over a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=path.name, encoding="utf-8") as draft:
         draft.write(text)

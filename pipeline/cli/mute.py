@@ -90,7 +90,6 @@ def _change(args: argparse.Namespace, config: PipelineConfig, path: Path) -> tup
 
 
 def _check_incident(config: PipelineConfig, pattern: str) -> None:
-    """Refuses a pattern that no incident is like, which would mute nothing; nothing where no window was judged yet."""
     if not has_table(table_path(config.warehouse, INCIDENTS)):
         return
     known = sorted(set(load_rows(config.warehouse, INCIDENTS, columns=("incident_id",))["incident_id"].to_pylist()))

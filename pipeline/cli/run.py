@@ -86,7 +86,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sum_up(errors: list[PipelineError], missing: list[str], count: int) -> PipelineError:
-    """One error for those of several clusters, with the first one's exit code."""
     error = PipelineError(
         f"{len(missing)} of {count} clusters failed: {', '.join(missing)}; see their errors above"
         if missing
@@ -97,7 +96,6 @@ def _sum_up(errors: list[PipelineError], missing: list[str], count: int) -> Pipe
 
 
 def _take_all(runs: tuple[RunContext, ...]) -> Iterator[Ended]:
-    """Takes all steps for one cluster here, for several each in a process of its own."""
     if len(runs) > 1:
         replay.check(runs[0].config)
         yield from take_steps_apart(runs, STEPS)

@@ -84,7 +84,6 @@ class _Workers(AbstractContextManager["_Workers"]):
         self._busy[ours], self._until_s[ours] = (run, process), time.monotonic() + self._limit_ms / 1000
 
     def wait(self) -> Iterator[Ended]:
-        """Waits until one is done at least, or has taken too long."""
         first_s = min(self._until_s[ours] for ours in self._busy)
         for ours in cast("list[Connection]", wait(list(self._busy), max(0.0, first_s - time.monotonic()))):
             run, process = self._busy.pop(ours)

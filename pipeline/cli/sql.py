@@ -103,7 +103,6 @@ def _run_shell(config: PipelineConfig, *, as_json: bool) -> int:
 
 
 def _session(config: PipelineConfig, conf: dict[str, str]) -> AbstractContextManager[SparkSession]:
-    """A session with settings of our own, over which those of the configuration win."""
     # what pyspark's first call to the JVM imports, but no pandas, for which its tools for tests look: 0.3 CPU-s
     if "pandas" not in sys.modules:
         sys.modules["pandas"] = None  # type: ignore[assignment]  # not to be imported, says the import system

@@ -74,7 +74,6 @@ def refuse_changes(spark: SparkSession, statement: str) -> None:
 
 
 def _relations(plan: Any) -> Iterator[Any]:  # noqa: ANN401  (the JVM's)
-    """Tables that a plan names, those of subqueries and of `WITH` too."""
     if plan.nodeName() == "RelationTimeTravel":
         plan = plan.relation()
     if plan.nodeName() == _RELATION:

@@ -100,7 +100,6 @@ def paint(text: str, verdict: str) -> str:
 
 
 def text_width(most: int) -> int:
-    """Returns the width for a text: `most` characters, on a terminal at most its own."""
     return min(most, shutil.get_terminal_size().columns) if sys.stdout.isatty() else most
 
 

@@ -17,7 +17,6 @@ REPORT_EVERY_S = 3
 
 
 def main() -> None:
-    """Fills both caches, and reports on stderr; `ConfigError` as `make_archive` raises it."""
     progress = Progress(every_s=REPORT_EVERY_S, report=_say)
     _say("loading modules")
     with progress.step("loading modules"):

@@ -37,7 +37,6 @@ class IncidentEvidence:
 
     @property
     def window(self) -> TimeWindow:
-        """The window that brought the state."""
         return TimeWindow(self.change.window_start_ms, self.change.window_start_ms + self.window_ms)
 
     @property

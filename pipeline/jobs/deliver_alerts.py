@@ -198,7 +198,6 @@ def _fails_no_task(message: AlertMessage) -> bool:
 def _leave_out_gone(
     config: PipelineConfig, waiting: Sequence[AlertMessage], now_ms: int
 ) -> tuple[list[AlertMessage], list[str]]:
-    """Gives up the messages to channels that the configuration does not have any more; the others, and notes."""
     others = {one.name for one in config.mail.webhooks} | {one.name for one in config.mail.alertmanagers}
     known = others | {MAIL_CHANNEL}
     gone: dict[str, list[str]] = defaultdict(list)
@@ -248,7 +247,6 @@ def _leave_out_silenced(
 
 
 def _load_labels(config: PipelineConfig, due: Sequence[AlertMessage]) -> dict[tuple[str, str], dict[str, str]]:
-    """Labels of incidents, by cluster and id; none where no Alertmanager is asked."""
     labels = {}
     for cluster in {message.cluster for message in due} if config.mail.alertmanagers else ():
         columns = ("incident_id", "rule", "subject")
@@ -284,7 +282,6 @@ def _find_alerts(config: PipelineConfig, messages: Iterable[AlertMessage]) -> di
 
 
 def _deliver(config: PipelineConfig, smtp: Smtp | None, lot: Sequence[AlertMessage], now_ms: int) -> Delivery:
-    """Hands over one message, or the list of several alerts."""
     payload, message_id, channel = lot[0].payload, lot[0].message_id, lot[0].channel
     if channel == MAIL_CHANNEL:
         to, mail = _list_recipients(lot[0]), _add_report(config, lot[0])
@@ -302,7 +299,6 @@ def _list_recipients(message: AlertMessage) -> list[str]:
 
 
 def _add_report(config: PipelineConfig, message: AlertMessage) -> bytes:
-    """The mail with the report about its window, where that was written and is not too large for a mail."""
     path = config.report_path(message.cluster, message.window_start_ms)
     try:
         html = path.read_bytes() if path.stat().st_size <= _MOST_REPORT_BYTES else None

@@ -92,7 +92,6 @@ def _list_disks(run: RunContext, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _forecast(run: RunContext, history: _History, first_ms: int, end_ms: int) -> Iterator[Row]:
-    """Rows of the subjects that were there in the last day; `first_ms`: where the history begins."""
     step_ms = max(HOUR_MS, run.window_ms)
     day_steps = DAY_MS // step_ms
     values = history.values[: (end_ms - first_ms) // step_ms]

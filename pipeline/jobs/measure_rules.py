@@ -49,7 +49,6 @@ _LATE_RUNS = 10  # windows by which runs may take place later than theirs
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
-    """Replaces the measures of windows that were scored."""
     if not windows:
         return JobReport()
     version = run.replace(RULE_MEASURES, _measure(run, windows), windows)

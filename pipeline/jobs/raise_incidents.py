@@ -263,7 +263,6 @@ def end_gone(
 
 
 def list_skipped(run: RunContext, from_ms: int) -> Collection[int]:
-    """Starts of the windows from a moment on in which records are missing."""
     ensure_tables(run.warehouse, (WINDOW_STATUS,))
     statuses = run.values(SourceStatus, WINDOW_STATUS, (TimeWindow(from_ms, END_OF_TIME_MS),))
     return find_skipped(statuses, max_age_ms=milliseconds_of(run.cluster.freshness))

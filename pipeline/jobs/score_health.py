@@ -75,7 +75,6 @@ def digest_inputs(run: RunContext, windows: Sequence[TimeWindow]) -> dict[TimeWi
 
 
 def judged_windows(run: RunContext, inputs: Mapping[TimeWindow, str]) -> set[TimeWindow]:
-    """Those of some windows that were judged from the inputs that they have now."""
     if not inputs:
         return set()
     judged_from = dict(run.tuples(VERDICTS, tuple(inputs), "window_start_ms", "judged_from"))

@@ -131,8 +131,6 @@ def format_words(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChartColumn:
-    """A column of numbers: its title, where its values are, how they are written."""
-
     title: str
     value: Cell
     write: Callable[[Any], str] = str

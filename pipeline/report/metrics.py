@@ -24,8 +24,6 @@ _DAY = "cluster = {cluster} AND window_date = {date} AND window_start = {window}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaugeFamily:
-    """Metrics with the same labels from one table."""
-
     source: str  # what follows FROM
     labels: Mapping[str, str] = field(default_factory=dict)  # expressions by label, beside `cluster`
     metrics: Mapping[str, tuple[str, str]]  # by name without prefix: aggregate over the rows of a label set, meaning
@@ -169,7 +167,6 @@ class WindowMetrics(Collector):
 
 
 def publish_metrics(run: RunContext) -> tuple[str, ...]:
-    """Writes the file and pushes, as configured; returns a note of a failure, which stops no run."""
     config = run.config.metrics
     if config.textfile_folder is None and config.pushgateway is None:
         return ()

@@ -124,7 +124,6 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
         return tuple(chart for chart in drawn if chart is not None)
 
     def of_each(chart_of: Callable[[int], TableChart]) -> tuple[TableChart, ...]:
-        """A chart for each broker; names of charts occur once."""
         charts = {broker: chart_of(broker) for broker in explained}
         return tuple(
             chart if broker == first else replace(chart, name=f"{chart.name}_{broker}")
@@ -220,6 +219,5 @@ def write_reports(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[str, 
 
 
 def list_missing(run: RunContext) -> list[int]:
-    """Starts of windows that waiting messages are about, and whose report is not there."""
     waiting = {one.window_start_ms for one in pending(run.warehouse) if one.cluster == run.cluster_name}
     return sorted(ms for ms in waiting if not run.config.report_path(run.cluster_name, ms).exists())

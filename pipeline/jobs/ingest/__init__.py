@@ -65,7 +65,6 @@ _NODE_COLUMNS = pa.schema([(c.name, ARROW_TYPES[c.type]) for c in PRODUCER_NODES
 
 
 def within(rows: DataFrame, windows: tuple[TimeWindow, ...]) -> DataFrame:
-    """The rows of some windows, at least one, by `window_start` or `window_start_ms`."""
     is_ms = "window_start_ms" in rows.columns
     at, wanted = F.col("window_start_ms" if is_ms else "window_start"), []
     for span in stretches_of(windows):
@@ -75,7 +74,6 @@ def within(rows: DataFrame, windows: tuple[TimeWindow, ...]) -> DataFrame:
 
 
 def write_metrics(run: RunContext, given: IngestInput, expired: Expired) -> dict[str, int]:
-    """Samples, and what they say of producers' connections, of brokers, their topics and their requests."""
     names = tuple(name_metric_sources(run.cluster))
     fresh = fresh_windows(run, set().union(*(expired.get(name, set()) for name in names)))
     if not fresh:
@@ -101,7 +99,6 @@ def write_metrics(run: RunContext, given: IngestInput, expired: Expired) -> dict
 def _write_nodes(
     run: RunContext, given: IngestInput, names: tuple[str, ...], fresh: tuple[TimeWindow, ...]
 ) -> dict[str, int]:
-    """Connections of each client, of the source that counts."""
     nodes, spark = given.samples[PRODUCER_NODES.name], given.staging.spark
     finish = partial(finish_nodes, precedence=names, client_configs=run.cluster.producers)
 

@@ -49,8 +49,6 @@ LISTED_SCHEMA = pa.schema(
 
 
 class _Described(NamedTuple):
-    """A window whose rows a task writes: brokers, and the state of partitions at its end."""
-
     window: TimeWindow
     newest: TimeWindow | None = None  # the window that a live cluster's state was observed for
     is_present: bool = False  # volumes and configs, which are of now, belong to it
@@ -85,7 +83,6 @@ def write_cluster(run: RunContext, given: IngestInput, expired: Expired) -> dict
 def _state_rows(
     run: RunContext, reading: ClusterReading, read: Callable[[pc.Expression], pa.Table], one: _Described
 ) -> TableRows:
-    """Kernel: rows of one window."""
     name, history, windows = run.cluster_name, reading.history, (one.window,)
     epochs: dict[PartitionKey, int] = {}  # the largest among each partition's batches
     for row in read(_EPOCH_IS_KNOWN & (pc.field("window_start_ms") == one.window.start_ms)).to_pylist():

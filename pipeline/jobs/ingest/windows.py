@@ -122,7 +122,6 @@ def _list_unknown_leaders(run: RunContext) -> dict[int, list[str]]:
 
 
 def _without(available: SourceAvailability, missing: Sequence[str]) -> SourceAvailability:
-    """Leaves out of a source's data what it could not provide."""
     named = [*([available.missing] if available.missing else []), *missing[:NAMED]]
     if len(missing) > NAMED:
         named.append(f"{len(missing) - NAMED} more")

@@ -79,7 +79,6 @@ def _read_idle(run: RunContext, window: TimeWindow) -> dict[int, dict[str, float
 
 
 def _find_changes(run: RunContext, before_ms: int, since_ms: int) -> tuple[str, ...]:
-    """What else differs between two windows: brokers, leaders, volume."""
     before, since = run.window_at(before_ms), run.window_at(since_ms)
     columns = ("topic", "partition", "leader_id")
     shares = [dict(run.tuples(BROKER_SHARE, (window,), "broker_id", "size_bytes")) for window in (before, since)]

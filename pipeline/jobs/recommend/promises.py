@@ -28,8 +28,6 @@ from pipeline.tables.values import values_of
 
 
 class PromiseLedger:
-    """Advice and promises of earlier windows; a run adds to them in time order, without its own windows' old rows."""
-
     def __init__(self, run: RunContext, windows: Sequence[TimeWindow]) -> None:
         self._run = run
         own = {window.start_ms for window in windows}
@@ -117,7 +115,6 @@ def load_mailed(run: RunContext, first_ms: int, last_ms: int) -> list[tuple[int,
 
 
 def _find_end(changes: Mapping[str, IncidentChange], incident_id: str) -> int | None:
-    """The window that ended an incident, or the one that it was merged into; None while it goes on."""
     last = changes.get(incident_id)
     if last is None or last.is_open:
         return None
@@ -130,7 +127,6 @@ def find_keyed(run: RunContext, window: TimeWindow) -> frozenset[str]:
 
 
 def read_window(run: RunContext, window: TimeWindow) -> PromiseWindow:
-    """Reads the tables that promises are judged by."""
     windows = (window,)
     partitions = list(run.tuples(PARTITION_HEALTH, windows, "topic", "partition", "size_bytes", "leader_id"))
     replicas: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)

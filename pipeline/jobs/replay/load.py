@@ -108,7 +108,6 @@ def _sum_up(
 
 
 def _in_order(rows: Iterable[Row], *names: str) -> list[Row]:
-    """Sorts rows: sums of floats depend on the order, and files have any."""
     return sorted(rows, key=itemgetter(*names))
 
 
@@ -183,7 +182,6 @@ def make_readers(run: RunContext, windows: Sequence[TimeWindow]) -> Readers:
 
 
 def replay_stored_keys(spark: SparkSession, run: RunContext, recording: Recording) -> dict[TopicWindow, KeyedTopic]:
-    """Replays recorded keys; empty where none are stored."""
     windows = recording.windows
     reach = sorted({*windows, *(TimeWindow(w.start_ms - run.window_ms, w.start_ms) for w in windows)})
     stored = sorted(committed_windows(run.warehouse, run.cluster_name, reach))
