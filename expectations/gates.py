@@ -43,7 +43,7 @@ def check_ingested(spark: SparkSession, run: RunContext, versions: Versions = NO
 
 
 def list_ingested(run: RunContext) -> Batches:
-    from pipeline.config.source import is_record_source  # brings pydantic
+    from pipeline.config.section import is_record_source  # brings pydantic
     from pipeline.storage.predicates import format_datafusion_text
     from pipeline.storage.window_status import windows_in_doubt
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from pipeline.advice.slow_broker import CHECK_BROKER
+from pipeline.advice.following import CHECK_BROKER
 from pipeline.codec.tools.reassignment_text import parse_reassignment
 from pipeline.config.replay import Candidate
 from pipeline.model.placement import Place, Replicas

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.advice.carried_out import Candidates, CarriedOut, PromiseWindow, list_changes, list_moves
-from pipeline.advice.slow_broker import CHECK_BROKER
+from pipeline.advice.following import CHECK_BROKER
 from pipeline.model.number_text import format_clock, format_name, format_percent
 from pipeline.model.placement import Place, Replicas
 from pipeline.model.promise import WHOLE, Promise, PromiseKey, Recommendation

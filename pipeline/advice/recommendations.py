@@ -7,8 +7,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
-from pipeline.advice.following import Ends, describe_ratios, move_partitions, predict_following
-from pipeline.advice.slow_broker import CHECK_BROKER, HotBroker, check_broker
+from pipeline.advice.following import (
+    CHECK_BROKER,
+    Ends,
+    HotBroker,
+    check_broker,
+    describe_ratios,
+    move_partitions,
+    predict_following,
+)
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
 from pipeline.measures.chance import NORMAL_REACH
 from pipeline.measures.reassignment import BEST_FOUND, ReassignmentPlan, plan_election, plan_leaders, plan_replicas

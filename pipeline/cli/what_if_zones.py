@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.advice.following import LeaderReplay, predict_following
-from pipeline.advice.zone_what_ifs import ZoneChange, ZoneState, ZoneWhatIf, describe_zones, price, work_out
+from pipeline.advice.what_ifs import ZoneChange, ZoneState, ZoneWhatIf, describe_zones, price, work_out
 from pipeline.cli.text_table import format_table
 from pipeline.cli.what_if_text import says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment

@@ -14,8 +14,16 @@ from pipeline.config import sections
 from pipeline.config.mail import Address, Mail
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
 from pipeline.config.rules import Gate, RuleSettings, fill_rules
-from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting, NodeId, Section, WrongValuesError
-from pipeline.config.source import AnySource
+from pipeline.config.section import (
+    AnySource,
+    ConfigPath,
+    Duration,
+    Instant,
+    KafkaSetting,
+    NodeId,
+    Section,
+    WrongValuesError,
+)
 from pipeline.config.storage import ConfigFolder, Storage
 from pipeline.model.window import instant_of
 

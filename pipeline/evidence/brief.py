@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pipeline.advice.candidate_effects import describe_partitioner
-from pipeline.config.source import is_record_source
+from pipeline.config.section import is_record_source
 from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence, ShareCauses
 from pipeline.model.number_text import (
     format_bytes,

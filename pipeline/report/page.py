@@ -20,8 +20,16 @@ from pipeline.report.answers import Asker, ChartColumn, DrawnTable, Point, Rows,
 from pipeline.report.brokers import LATENCY, ROOM, SHARES, WAITING, causes_of
 from pipeline.report.status import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES, Status, find_status
 from pipeline.report.timeline import LATENCY_LINES, SHARE_LINES, TimeStrip, draw_strip
-from pipeline.report.topics import HOT_KEYS, draw_heat_map, partitions_of, topics_of
-from pipeline.report.what_if import ADVICE, BACK_TESTS, KEPT_PROMISES, REPLAY
+from pipeline.report.topics import (
+    ADVICE,
+    BACK_TESTS,
+    HOT_KEYS,
+    KEPT_PROMISES,
+    REPLAY,
+    draw_heat_map,
+    partitions_of,
+    topics_of,
+)
 from pipeline.runs import RunContext
 from pipeline.storage.outbox import pending
 from pipeline.storage.tables_on_disk import ensure_tables

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
-from pipeline.config.source import SourceSettings
+from pipeline.config.section import SourceSettings
 from pipeline.errors import InputError
 from pipeline.files import MOST_TEXT_BYTES, read_small
 from pipeline.model.cluster import ClusterHistory, ConsumerGroupMember, DirectorySpace, PartitionState, ReplicaState

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dags.airflow_home import airflow_environment
+from dags.serve import airflow_environment
 from tests.lab.process import PATIENCE_S
 
 if TYPE_CHECKING:

@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from pipeline.advice import candidate_effects
-from pipeline.advice.following import Doubts, LeaderReplay, list_new_leaders, move_partitions, weigh_doubts
+from pipeline.advice.following import Doubts, HotBroker, LeaderReplay, list_new_leaders, move_partitions, weigh_doubts
 from pipeline.advice.recommendations import CandidateEffect, plan_following, recommend
-from pipeline.advice.slow_broker import HotBroker
 from pipeline.config.replay import IN_USE
-from pipeline.jobs.recommend.answers import read_answers
-from pipeline.jobs.recommend.promises import PromiseLedger, find_keyed
+from pipeline.jobs.recommend.promises import PromiseLedger, find_keyed, read_answers
 from pipeline.model.number_text import format_name
 from pipeline.model.placement import Brokers, Leaders, Partitions, PlacedPartition, PlacementBroker
 from pipeline.model.promise import Promise, PromiseScore, Recommendation

@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 
-from pipeline.config.source import known_kinds
+from pipeline.config.section import known_kinds
 from pipeline.sources.source import Source
 
 for _module in pkgutil.iter_modules(__path__):
