@@ -86,10 +86,8 @@ class SqlExpectation(BatchExpectation, ABC):
 
 def plain_row(row: dict[str, Any]) -> dict[str, Any]:
     """A row of evidence; instants as text."""
-    return {
-        name: format_instant(milliseconds_of(value)) if isinstance(value, datetime) else value
-        for name, value in row.items()
-    }
+    instants = {at: format_instant(milliseconds_of(value)) for at, value in row.items() if isinstance(value, datetime)}
+    return row | instants
 
 
 class ExpectRowsToHold(SqlExpectation):
@@ -253,10 +251,8 @@ def run_checkpoint(
     if any(one.name == gate for one in stored.all()):  # of an earlier run in this process
         stored.delete(gate)
     try:
-        return checkpoint.run(
-            batch_parameters={name: make_frame(table) for name, table in rows.items()},
-            expectation_parameters=dict(parameters),
-        )
+        batches = {name: make_frame(table) for name, table in rows.items()}
+        return checkpoint.run(batch_parameters=batches, expectation_parameters=dict(parameters))
     except SuiteParameterError as error:
         raise GateBrokenError(f"{gate}: {error}") from error
 

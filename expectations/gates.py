@@ -32,10 +32,8 @@ def check_ingested(spark: SparkSession, run: RunContext, versions: Versions = NO
     """The data gate of `ingest`, which marks the windows; `DataGateError` if a critical check failed, after all had their turn."""
     from pipeline.storage.window_status import trust_windows
 
-    parameters = {
-        "windows_ms": [window.start_ms for window in run.windows],
-        "max_age_ms": milliseconds_of(run.cluster.freshness),
-    }
+    starts_ms, max_age_ms = [window.start_ms for window in run.windows], milliseconds_of(run.cluster.freshness)
+    parameters = {"windows_ms": starts_ms, "max_age_ms": max_age_ms}
     reports = run_gate(spark, "ingest", run, list_ingested(run), versions=versions, parameters=parameters)
     raise_for_data_gate(reports)
     trust_windows(run.warehouse, run.cluster_name, run.windows)
@@ -221,10 +219,8 @@ def find_log_ends(run: RunContext, own: str) -> Asked:
 
 def sum_arrivals(read: Sequence[TimeWindow]) -> Asked:
     """Data records of topics and windows by batches and by arrivals; digests are equal if each key has its own records."""
-    uneven = " OR ".join(
-        f"coalesce(array_length({name}), 0) <> record_count"
-        for name in ("gap_ms", "body_bytes", "partition", "key_index")
-    )
+    lists = ("gap_ms", "body_bytes", "partition", "key_index")
+    uneven = " OR ".join(f"coalesce(array_length({name}), 0) <> record_count" for name in lists)
     sql = f"""
         SELECT window_start, topic, topic_id, sum(stored) AS record_count, sum(arrived) AS arrival_record_count,
                sum(outliers) AS outlier_record_count, sum(uneven) AS uneven_row_count,

@@ -200,6 +200,5 @@ def _dress(axes: Axes, summaries: Sequence[VariantSummary], title: str) -> None:
     for mark, name in zip(*axes.get_legend_handles_labels(), strict=True):
         marks.setdefault(name, mark)
     place: dict[str, Any] = {"loc": "lower left", "ncols": max(len(marks), 1), "bbox_to_anchor": (-0.01, 1.0)}
-    axes.legend(
-        marks.values(), marks, **place, borderaxespad=0.2, handlelength=0.8, handletextpad=0.4, columnspacing=1.1
-    )
+    look = {"borderaxespad": 0.2, "handlelength": 0.8, "handletextpad": 0.4, "columnspacing": 1.1}
+    axes.legend(marks.values(), marks, **place, **look)

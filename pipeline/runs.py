@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pipeline.config.pipeline_config import Cluster, PipelineConfig
 
 Row = dict[str, Any]
+Windows = Sequence[TimeWindow]
 _Value = TypeVar("_Value")
 TableRows = Iterable[tuple[str, Any]]
 """What a kernel yields: the name of a table, and rows of it as `RunContext.replace` takes them."""
@@ -165,9 +166,7 @@ class RunContext:
         """The same as values of a dataclass, see `values_of`."""
         return values_of(kind, self.load(table, windows, where=where))
 
-    def tuples(
-        self, table: Table, windows: Sequence[TimeWindow] | None, *names: str, where: str = ""
-    ) -> Iterator[tuple[Any, ...]]:
+    def tuples(self, table: Table, windows: Windows | None, *names: str, where: str = "") -> Iterator[tuple[Any, ...]]:
         """Some columns of the same, row by row, see `tuples_of`."""
         columns = [find_column(name, table.column_names) for name in names]
         return tuples_of(self.load(table, windows, columns, where=where), *names)
@@ -206,9 +205,7 @@ class RunContext:
         scope = Scope.of(self.cluster_name, windows)
         return replace_in_tables(answers.sparkSession, answers, self.warehouse, tables, scope)
 
-    def _write_files(
-        self, tables: Mapping[str, Table], windows: Sequence[TimeWindow], by_table: TableRows
-    ) -> Iterator[pa.Table]:
+    def _write_files(self, tables: Mapping[str, Table], windows: Windows, by_table: TableRows) -> Iterator[pa.Table]:
         rows = ((name, self.table_of(tables[name], part)) for name, part in by_table)
         return write_tables(self.warehouse, tables, Scope.of(self.cluster_name, windows), rows)
 

@@ -124,9 +124,9 @@ class Staging:
                 raise StorageError(f"{self.folder}: {part['path']}; free space or repair the folder, then run again")
             paths[part["kind"]].append(part["path"])
             counts[part["kind"]] += part["row_count"]
+        where = self.spark, self.folder
         return {
-            kind: Parts(self.spark, self.folder, schema, tuple(sorted(paths[kind])), counts[kind])
-            for kind, schema in schemas.items()
+            kind: Parts(*where, schema, tuple(sorted(paths[kind])), counts[kind]) for kind, schema in schemas.items()
         }
 
 

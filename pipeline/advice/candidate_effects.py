@@ -184,10 +184,8 @@ def find_rekeyings(
         heavy = by_topic.get((topic, topic_id), {})
         if not count or max(map(abs, heavy.values()), default=0) <= _WORTH * total:
             continue
-        ratios = {
-            load.broker_id: (load.size_bytes - heavy.get(load.broker_id, 0.0)) / total / load.expected_share
-            for load in shares
-        }
+        left = {load.broker_id: load.size_bytes - heavy.get(load.broker_id, 0.0) for load in shares}
+        ratios = {load.broker_id: left[load.broker_id] / total / load.expected_share for load in shares}
         keys = "its heaviest key" if count == 1 else f"its {count:,} heaviest keys"
         effects.append(
             CandidateEffect(

@@ -263,11 +263,8 @@ def work_out(
 
     def state(placed: Partitions, sent: zone_plans.ZoneLoads) -> ZoneState:
         loaded = sent.with_loads(placed)
-        return ZoneState(
-            partitions=loaded,
-            between=zone_plans.sum_between_zones(loaded, sent, racks),
-            ratios=zone_plans.rate_brokers(loaded, brokers),
-        )
+        between, ratios = zone_plans.sum_between_zones(loaded, sent, racks), zone_plans.rate_brokers(loaded, brokers)
+        return ZoneState(partitions=loaded, between=between, ratios=ratios)
 
     now, is_cut = state(partitions, loads), False
     if change is ZoneChange.RACK_AWARE:
@@ -303,9 +300,8 @@ def describe_zones(brokers: Brokers, loads: zone_plans.ZoneLoads) -> list[str]:
         said.append(f"All brokers with a rack are in {format_name(known[0])}: nothing goes between zones of brokers.")
     without = [str(broker_id) for broker_id, rack in sorted(racks.items()) if not rack]
     if without:
-        said.append(
-            f"Of {_join(without, 'broker')} no rack is known: what goes to {'it' if len(without) == 1 else 'them'} counts as within a zone."
-        )
+        them = "it" if len(without) == 1 else "them"
+        said.append(f"Of {_join(without, 'broker')} no rack is known: what goes to {them} counts as within a zone.")
     sent: Counter[str] = Counter()
     for by_zone in loads.sent.values():
         sent.update(by_zone)

@@ -42,12 +42,8 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
     digest = hashlib.blake2b(keys.encode("utf-8", "surrogatepass"), digest_size=5).digest()
     digest_id = f"D-{base64.b32encode(digest).decode('ascii')}"
     name, since, count = format_name(cluster), format_clock(start_ms), format_count(len(ordered))
-    query = incidents_query(cluster, start_ms)
     file, left = _csv(ordered)
-    sections = (
-        _table_section(ordered, left),
-        MailSection(title="See the rows", text=("Paste into `partition-health sql`:",), code=query),
-    )
+    text, query = ("Paste into `partition-health sql`:",), incidents_query(cluster, start_ms)
     return Content(
         cluster=cluster,
         key=f"{digest_id}-{DIGEST}",
@@ -69,7 +65,7 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
             ),
         ),
         figures=tuple(Figure(label=state, value=format_count(count)) for state, count in counts.items() if count),
-        sections=sections,
+        sections=(_table_section(ordered, left), MailSection(title="See the rows", text=text, code=query)),
         footer=(
             f"{f'Owner: {format_name(owner)}. ' if owner else ''}You get one mail instead of {count}; mail.digest_above in "
             "the configuration says from how many on. All times are UTC.",
@@ -146,9 +142,7 @@ def describe_day(days: Sequence[ClusterDay], end_ms: int) -> Content:
         marked=frozenset(at for at, day in enumerate(ordered) if day.state != "well"),
         note="judged: windows of these 24 hours; newest: start of the newest judged window.",
     )
-    sections = (MailSection(title="All clusters", table=table),)
-    digest_id = f"D-{format_clock(end_ms)[:10]}"
-    headline = f"{count}: {counted}"
+    digest_id, headline = f"D-{format_clock(end_ms)[:10]}", f"{count}: {counted}"
     return Content(
         cluster=ALL_CLUSTERS,
         key=f"{digest_id}-day",
@@ -160,7 +154,7 @@ def describe_day(days: Sequence[ClusterDay], end_ms: int) -> Content:
         badge="DAY",
         subject_line=f"[DAY] {headline} in the 24 hours to {until}",
         brief=Brief(headline=headline, facts=(("Until", until),)),
-        sections=sections,
+        sections=(MailSection(title="All clusters", table=table),),
         footer=("One mail a day: mail.daily in the configuration. All times are UTC.",),
     )
 

@@ -19,9 +19,7 @@ EXCHANGE_ERRORS = (httpx.HTTPError, httpx.InvalidURL, ValueError)
 """What making, sending or reading a request raises about an address, a header or an answer."""
 
 
-def exchange_once(
-    client: httpx.AsyncClient, request: httpx.Request, *, most_bytes: int
-) -> tuple[httpx.Response, bytes]:
+def exchange_once(client: httpx.AsyncClient, request: httpx.Request, most_bytes: int) -> tuple[httpx.Response, bytes]:
     """Sends a request; returns the answer and its raw body, at most a byte more than `most_bytes`; none of an accepted POST."""
     limit_s = client.timeout.read
     request.headers["Accept-Encoding"] = "identity"

@@ -192,10 +192,8 @@ def _name(
         return [replace(change, incident_id=incident_id) for change in episode.changes]
     reach = [verdict for verdict in seen if verdict.window_start_ms <= opened_ms]
     later = [change for change in episode.changes if change.window_start_ms > opened_ms or not change.is_open]
-    return [
-        make_change("new", incident_id, episode.since_ms, reach),
-        *(replace(change, incident_id=incident_id) for change in later),
-    ]
+    named = (replace(change, incident_id=incident_id) for change in later)
+    return [make_change("new", incident_id, episode.since_ms, reach), *named]
 
 
 def _keep(

@@ -55,10 +55,8 @@ def _small_print(evidence: IncidentEvidence) -> tuple[str, ...]:
     owned = f"Owner: {format_name(evidence.owner)}. " if evidence.owner else ""
     zone = "All times are UTC."
     if time_zone != "UTC":
-        zone += (
-            f" In {time_zone} it began at {format_clock(change.since_ms, time_zone)}, and this window ended at "
-            f"{format_clock(end_ms, time_zone)}."
-        )
+        began, ended = (format_clock(at_ms, time_zone) for at_ms in (change.since_ms, end_ms))
+        zone += f" In {time_zone} it began at {began}, and this window ended at {ended}."
     lines = [
         f"{owned}Incident {change.incident_id}, rule {format_name(change.rule)}. You get a mail when an incident opens, "
         f"gets much worse, goes on for long, and ends. {zone}"
@@ -84,9 +82,7 @@ def describe_rule(evidence: IncidentEvidence) -> Content:
     change, rule = evidence.change, RULES[evidence.change.rule]
     limit = format_measure(change.rule, change.limit_value)
     value = "" if change.value is None else format_measure(change.rule, change.value)
-    figures = [Figure(label="limit", value=limit)]
-    if value:
-        figures.insert(0, Figure(label=change.rule.replace("_", " "), value=value))
+    figures = (Figure(label=change.rule.replace("_", " "), value=value), Figure(label="limit", value=limit))
     badge, measured = BADGES[change.state], f"{value}, limit {limit}" if value else f"limit {limit}"
     meaning = rule.meaning if change.is_open else f"no longer: {rule.meaning}"
     cluster, subject = format_name(evidence.cluster, 60), format_name(change.subject, 120)
@@ -94,7 +90,7 @@ def describe_rule(evidence: IncidentEvidence) -> Content:
         evidence,
         badge=badge,
         subject_line=f"[{badge}] {cluster} {subject}: {meaning} ({measured})",
-        figures=tuple(figures),
+        figures=figures if value else figures[1:],
         sections=(MailSection(title="The rows behind this", code=verdicts_query(evidence)),),
     )
 
@@ -102,17 +98,14 @@ def describe_rule(evidence: IncidentEvidence) -> Content:
 def describe_source(evidence: IncidentEvidence) -> Content:
     """A mail about a source that is incomplete or late, or no longer; the incident's subject is the source kind."""
     change, badge = evidence.change, _SOURCE_BADGES[evidence.change.state]
-    since = format_clock(change.since_ms)
     missing = change.value if change.is_open else change.peak_value
-    lacks = f"is complete again; data was missing since {since}"
-    if change.is_open:
-        lacks = f"has been incomplete or late since {since}"
-    label = "of what was expected is missing"
+    lacks = "has been incomplete or late since" if change.is_open else "is complete again; data was missing since"
+    label, since = "of what was expected is missing", format_clock(change.since_ms)
     query = MailSection(title="The rows behind this", code=source_status_query(evidence))
     return describe_incident(
         evidence,
         badge=badge,
-        subject_line=f"[{badge}] cluster {format_name(evidence.cluster)}: source {change.subject} {lacks}",
+        subject_line=f"[{badge}] cluster {format_name(evidence.cluster)}: source {change.subject} {lacks} {since}",
         figures=() if missing is None else (Figure(label=label, value=format_percent(missing)),),
         sections=(query,) if change.is_open else (),
     )
@@ -159,10 +152,8 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
     share, ratio = evidence.share
     actions = evidence.recommendations if change.is_open else ()
     why = explain_cause(evidence) if change.is_open else ()
-    figures = [
-        Figure(label="share of bytes in", value=format_percent(share, 1)),
-        Figure(label="fair share", value=format_percent(fair, 1)),
-    ]
+    shares = {"share of bytes in": share, "fair share": fair}
+    figures = [Figure(label=label, value=format_percent(value, 1)) for label, value in shares.items()]
     if change.is_open:
         figures.append(Figure(label=f"of its share, limit {limit}", value=format_ratio(ratio)))
     elif change.peak_value is not None:
@@ -194,13 +185,12 @@ def _brokers_section(evidence: BrokerShareEvidence) -> MailSection:
     shares = ", ".join(f"broker {load.broker_id} {format_percent(load.share or 0.0, 1)}" for load in shown)
     after = evidence.recommendations[0].broker_ratios if is_open and evidence.recommendations else {}
     then = ", ".join(
-        f"broker {load.broker_id} {format_percent(after[load.broker_id] * load.expected_share, 1)}"
-        for load in shown
-        if load.broker_id in after
+        f"broker {one.broker_id} {format_percent(after[one.broker_id] * one.expected_share, 1)}"
+        for one in shown
+        if one.broker_id in after
     )
-    png = render_broker_shares(
-        evidence.brokers, failing=failing if is_open else set(), limit_ratio=evidence.change.limit_value
-    )
+    limit = evidence.change.limit_value
+    png = render_broker_shares(evidence.brokers, failing=failing if is_open else (), limit_ratio=limit)
     return MailSection(
         title=f"Brokers, {format_between(evidence.window.start_ms, evidence.window.end_ms)}",
         text=(f"Once action 1 is done: {then}.",) if then else (),
@@ -253,9 +243,8 @@ def promises_section(promises: Sequence[Promise], *, is_open: bool) -> MailSecti
     said = [_describe(promise) for promise in done]
     if not is_open:
         said += [f"Not carried out: {promise.title}; {_announced(promise)}." for promise in left]
-    return (
-        MailSection(title="What was promised, and what came of it", text=tuple(said[:MOST_PROMISES])) if said else None
-    )
+    title = "What was promised, and what came of it"
+    return MailSection(title=title, text=tuple(said[:MOST_PROMISES])) if said else None
 
 
 def _newest(promises: Sequence[Promise]) -> tuple[list[Promise], list[Promise]]:
@@ -283,9 +272,8 @@ def _describe(promise: Promise) -> str:
             ends = promise.corrected_ratio_low, promise.corrected_ratio, promise.corrected_ratio_high
             said += f", which is {_format_range(promise, *ends)} on the traffic as it is now"
         said += f"; it is {_format_share(promise, promise.actual_ratio)}"
-        said += (
-            f", and would be {_format_share(promise, promise.without_ratio)} without." if promise.without_ratio else "."
-        )
+        without = promise.without_ratio
+        said += f", and would be {_format_share(promise, without)} without." if without else "."
     outcome = promise.outcome.replace("_", " ")
     return f"{said} {outcome[:1].upper()}{outcome[1:]}: {promise.reason}."
 

@@ -118,14 +118,8 @@ def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
     message.add_alternative(html, subtype="html", cte="quoted-printable")
     _, related = message.iter_parts()
     for picture in pictures:
-        related.add_related(
-            picture.png,
-            "image",
-            "png",
-            cid=f"<{cids[picture.name]}>",
-            filename=f"{picture.name}.png",
-            disposition="inline",
-        )
+        cid, name = f"<{cids[picture.name]}>", f"{picture.name}.png"
+        related.add_related(picture.png, "image", "png", cid=cid, filename=name, disposition="inline")
     message.set_boundary(f"alternative-{digest}")
     if pictures:
         related.set_boundary(f"related-{digest}")
@@ -151,17 +145,15 @@ def load_templates(package: str, *, keep_trailing_newline: bool = False) -> jinj
 
 def _templates() -> jinja2.Environment:
     environment = load_templates("pipeline.alerting", keep_trailing_newline=True)
-    environment.filters.update(
-        name=format_name, wrap=_wrap, fact=_fact, text_table=render_table, dated=_dated, rich=_rich
-    )
+    environment.filters |= {"name": format_name, "wrap": _wrap, "fact": _fact, "text_table": render_table}
+    environment.filters |= {"dated": _dated, "rich": _rich}
     return environment
 
 
 def _fact(question: str, answer: str) -> str:
     wrapped = _wrap(answer, _TEXT_WIDTH - _QUESTION_WIDTH).splitlines() or [""]
-    return "\n".join(
-        f"{word:<{_QUESTION_WIDTH}}{line}" for word, line in zip_longest([question], wrapped, fillvalue="")
-    )
+    pairs = zip_longest([question], wrapped, fillvalue="")
+    return "\n".join(f"{word:<{_QUESTION_WIDTH}}{line}" for word, line in pairs)
 
 
 def _wrap(text: str, width: int = _TEXT_WIDTH) -> str:

@@ -98,9 +98,8 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
         yield from _list_numbers(name, cluster)
     if _airflow_version():  # without it windows of any length can be run
         advice = "correct window in the configuration; partition-health run takes windows of any length"
-        yield _asked(
-            "schedule", advice, lambda: f"ingest at `{plan_schedule(config.window, config.grace).cron}` (cron, UTC)"
-        )
+        plan = partial(plan_schedule, config.window, config.grace)
+        yield _asked("schedule", advice, lambda: f"ingest at `{plan().cron}` (cron, UTC)")
     yield _folder("outbox", config.outbox)
     if rows:
         left = [message for message in undelivered(config.warehouse) if not message.is_silenced]

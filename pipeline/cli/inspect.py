@@ -44,9 +44,8 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"--offset {args.offset}: expected 0 or more")
         targets.append({"offset": args.offset})
     if args.at is not None:
-        targets.append(
-            {"at_ms": int(args.at) if _EPOCH_MS.fullmatch(args.at) else milliseconds_of(parse_instant(args.at))}
-        )
+        is_epoch = _EPOCH_MS.fullmatch(args.at)
+        targets.append({"at_ms": int(args.at) if is_epoch else milliseconds_of(parse_instant(args.at))})
     tree = discover_logs(args.paths)
     partitions = [summarise_partition(*at, deep=args.deep, verify=args.verify) for at in tree.iter_partitions()]
     report = build_report(partitions, tree.problems)

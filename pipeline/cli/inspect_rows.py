@@ -96,12 +96,8 @@ def _broker_row(partitions: Sequence[PartitionSummary]) -> Row:
 
 
 def _place(directory: LogDirectory, partition: PartitionDirectory) -> Row:
-    number = partition.partition
-    return {
-        "broker_id": directory.broker_id,
-        "topic": partition.topic or None,
-        "partition": None if number < 0 else number,
-    }
+    number = None if partition.partition < 0 else partition.partition
+    return {"broker_id": directory.broker_id, "topic": partition.topic or None, "partition": number}
 
 
 def _totals(segments: Sequence[SegmentSummary]) -> Row:

@@ -216,9 +216,8 @@ def _format_topic(results: Sequence[Row]) -> str:
     shares = [_percent(observed.get(broker)) for broker in brokers]
     rows = [["observed", *shares, _number(in_use["baseline_records_per_batch"]), _NONE, _NONE, _NONE]]
     rows += [_predicted(result, brokers) for result in results]
-    what = (
-        f"{first['record_count']:,} records, {first['window']}, {in_use['seeds']} seeds, shares of {first['shares_of']}"
-    )
+    seeds, of = f"{in_use['seeds']} seeds", f"shares of {first['shares_of']}"
+    what = f"{first['record_count']:,} records, {first['window']}, {seeds}, {of}"
     table = show_table(header, rows, right=frozenset(range(1, len(header))))
     return f"{first['topic']}: {what}\n{table}{''.join(_describe_trust(in_use, results))}"
 

@@ -48,9 +48,9 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(format_schema())
         return 0
     if args.list:
-        for scenario in map(load_scenario, list_built_ins()):
-            variants = ", ".join(variant.name for variant in scenario.variants)
-            sys.stdout.write(f"{scenario.name}: {scenario.summary}\n  variants: {variants}\n")
+        for one in map(load_scenario, list_built_ins()):
+            names = ", ".join(variant.name for variant in one.variants)
+            sys.stdout.write(f"{one.name}: {one.summary}\n  variants: {names}\n")
         return 0
     _check_options(args)
     from pipeline.simulator.summary import summarise_variants
@@ -159,13 +159,8 @@ def format_summaries(scenario: ScenarioFile, summaries: Sequence[VariantSummary]
 
 
 def format_evidence(evidence: Evidence) -> str:
-    kinds = {
-        "reproduced": evidence.reproduced,
-        "not reproduced": evidence.not_reproduced,
-        "fitted": evidence.fitted,
-        "assumed": evidence.assumed,
-    }
-    lines = [f"{kind}: {sentence}" for kind, sentences in kinds.items() for sentence in sentences]
+    names = ("reproduced", "not_reproduced", "fitted", "assumed")
+    lines = [f"{name.replace('_', ' ')}: {sentence}" for name in names for sentence in getattr(evidence, name)]
     return "".join(textwrap.fill(line, text_width(_WIDTH), subsequent_indent="  ") + "\n" for line in lines)
 
 
@@ -240,9 +235,8 @@ def _format_losses(summary: VariantSummary) -> list[str]:
     failed, refused, blocked_ms = add("failed_record_count"), add("refused_record_count"), add("blocked_ms")
     lines = [f"failed: {failed:,.0f} records expired or were given up"] if failed else []
     lines += [f"refused: {refused:,.0f} records by send()"] if refused else []
-    return lines + (
-        [f"blocked: send() waited {blocked_ms / 1000:,.1f} s in all for buffer.memory"] if blocked_ms else []
-    )
+    blocked = f"blocked: send() waited {blocked_ms / 1000:,.1f} s in all for buffer.memory"
+    return [*lines, blocked] if blocked_ms else lines
 
 
 def _format_run_figure(index: int, value: float | None) -> str:

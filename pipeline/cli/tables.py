@@ -31,10 +31,8 @@ def run(args: argparse.Namespace) -> int:
     if args.sources:
         from pipeline.sources.capabilities import CAPABILITIES, COLUMNS  # pydantic, which no table needs
 
-        sources = [
-            {"numbers": one.numbers, "note": one.note, **dict(zip(COLUMNS, one.how, strict=True))}
-            for one in CAPABILITIES
-        ]
+        how = [dict(zip(COLUMNS, one.how, strict=True)) for one in CAPABILITIES]
+        sources = [{"numbers": one.numbers, "note": one.note, **by} for one, by in zip(CAPABILITIES, how, strict=True)]
         text = show_table(["number", *COLUMNS, "note"], [[one.numbers, *one.how, one.note] for one in CAPABILITIES])
         sys.stdout.write(json.dumps({"sources": sources}, indent=1) + "\n" if args.json else text)
         return 0

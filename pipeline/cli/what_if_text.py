@@ -98,9 +98,8 @@ def _describe_following(document: dict[str, Any], cluster: PlacedCluster) -> str
     shown = ", ".join(format_name(topic) for topic in topics[:_MOST_NAMED])
     more = f" and {len(topics) - _MOST_NAMED} more" if len(topics) > _MOST_NAMED else ""
     names = " and ".join(str(broker_id) for broker_id in document["load_follows"])
-    text = (
-        f"Load follows broker {names}: most of what it has above its share comes with the broker, not with partitions."
-    )
+    follows = "most of what it has above its share comes with the broker, not with partitions"
+    text = f"Load follows broker {names}: {follows}."
     if document["is_replayed"]:
         text += (
             f" So the window was replayed with the new leaders of topics without keys ({shown}{more}); a new broker is taken to "

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +65,8 @@ def run(
         "notes": describe_zones(brokers, loads),
         "not_replayed": reasons,
     }
-    limit = run.cluster.gate.limit_ratio
-    sys.stdout.write(
-        json.dumps(document, indent=2) + "\n" if as_json else format_zone_what_if(document, worked, limit, plan)
-    )
+    as_text = partial(format_zone_what_if, document, worked, run.cluster.gate.limit_ratio, plan)
+    sys.stdout.write(json.dumps(document, indent=2) + "\n" if as_json else as_text())
     return 0
 
 
@@ -180,9 +179,8 @@ def _say_change(document: Mapping[str, Any], worked: ZoneWhatIf, limit: float, p
 
 def _say_plan(document: Mapping[str, Any], worked: ZoneWhatIf, plan: Path | None) -> str:
     if not worked.moves:
-        return (
-            "Leaders may stay." if worked.change is ZoneChange.RACK_AWARE else "No plan of leaders or replicas helps."
-        )
+        is_aware = worked.change is ZoneChange.RACK_AWARE
+        return "Leaders may stay." if is_aware else "No plan of leaders or replicas helps."
     where = f" in {plan}" if plan is not None else " (--plan FILE writes it)"
     copied = format_bytes(document["moved_bytes"]) if document["moved_bytes"] else "nothing"
     count = f"{len(worked.moves):,} partition{'' if len(worked.moves) == 1 else 's'}"

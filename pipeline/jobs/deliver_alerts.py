@@ -265,9 +265,8 @@ def _list_lots(due: Sequence[AlertMessage], alerts: Mapping[str, _Alert]) -> deq
             earlier[alert] += 1
         else:
             lots[False, message.channel != MAIL_CHANNEL, number, "", 0].append(message)
-    return deque(
-        lots[key][at : at + MOST_ALERTS] for key in sorted(lots) for at in range(0, len(lots[key]), MOST_ALERTS)
-    )
+    cut = (lots[key][at : at + MOST_ALERTS] for key in sorted(lots) for at in range(0, len(lots[key]), MOST_ALERTS))
+    return deque(cut)
 
 
 def _find_alerts(config: PipelineConfig, messages: Iterable[AlertMessage]) -> dict[str, _Alert]:

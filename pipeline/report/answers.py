@@ -97,10 +97,8 @@ def pivot_columns(brokers: Sequence[int], expression: str) -> str:
     >>> print(pivot_columns(range(40), "share").rpartition("\n")[2].strip())
     min(share) AS lowest, max(share) AS highest
     """
-    columns = [
-        f"max(CASE WHEN broker_id = {broker} THEN {expression} END) AS broker_{broker}"
-        for broker in brokers[:STRIPS_SHOWN]
-    ]
+    shown = brokers[:STRIPS_SHOWN]
+    columns = [f"max(CASE WHEN broker_id = {one} THEN {expression} END) AS broker_{one}" for one in shown]
     if len(brokers) > LINES_TOGETHER:
         columns.append(f"min({expression}) AS {BAND[0]}, max({expression}) AS {BAND[1]}")
     return ",\n       ".join(columns)

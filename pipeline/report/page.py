@@ -95,9 +95,8 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
     """A cluster's report on the newest window judged before an instant, `length_ms` back; `NothingUsableError` without."""
     newest = ask_newest(run, until_ms)
     if newest is None:
-        raise NothingUsableError(
-            f"no window of cluster {run.cluster_name} was judged until then; `partition-health run` does it"
-        )
+        judged = f"no window of cluster {run.cluster_name} was judged until then"
+        raise NothingUsableError(f"{judged}; `partition-health run` does it")
     # an older warehouse lacks some of these, and columns of the others
     ensure_tables(run.warehouse, (PROMISES, FORECAST, VERDICTS, INCIDENTS, BROKER_SHARE, ZONE_TRAFFIC))
     window = newest.window
@@ -133,10 +132,10 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
 
     def of_each(chart_of: Callable[[int], TableChart]) -> tuple[TableChart, ...]:
         charts = {broker: chart_of(broker) for broker in explained}
-        return tuple(
-            chart if broker == first else replace(chart, name=f"{chart.name}_{broker}")
-            for broker, chart in charts.items()
-        )
+        rest = {
+            broker: replace(chart, name=f"{chart.name}_{broker}") for broker, chart in charts.items() if broker != first
+        }
+        return tuple((charts | rest).values())
 
     causes = of_each(lambda broker: causes_of(broker, explained[broker]))
     topics = of_each(lambda broker: topics_of(broker, fair.get(broker, 0.0)))

@@ -57,11 +57,7 @@ def find_status(run: RunContext, window: TimeWindow) -> Status:
     starts_ms = {change.window_start_ms for change in (first, *hot)} | {window.start_ms}
     verdicts = run.values(Verdict, VERDICTS, [run.window_at(start_ms) for start_ms in sorted(starts_ms)])
     gathered = {change.key: _gather_newest(run, change, verdicts) for change in (first, *hot)}
-    explained = {
-        evidence.broker_id: explain_cause(evidence)
-        for evidence in gathered.values()
-        if isinstance(evidence, BrokerShareEvidence)
-    }
+    found = [evidence for evidence in gathered.values() if isinstance(evidence, BrokerShareEvidence)]
     is_blind = first.rule == SOURCE_ARRIVAL
     brief = describe_brief(gathered[first.key])
     return Status(
@@ -70,7 +66,7 @@ def find_status(run: RunContext, window: TimeWindow) -> Status:
         headline=brief.headline,
         facts=brief.facts,
         others=tuple(_sentence(change) for change in rest),
-        explained=explained,
+        explained={evidence.broker_id: explain_cause(evidence) for evidence in found},
     )
 
 

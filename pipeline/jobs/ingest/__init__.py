@@ -33,7 +33,7 @@ from pipeline.jobs.ingest.windows import (
 from pipeline.model.cluster import LIVE_CLUSTER
 from pipeline.model.window import TimeWindow, instant_of, stretches_of
 from pipeline.progress import Begin, ignore_phase
-from pipeline.runs import JobReport, RunContext, TableRows
+from pipeline.runs import JobReport, RunContext, TableRows, Windows
 from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.files.cluster_rows import compacted_topics
 from pipeline.sources.files.file_rows import problems_of
@@ -96,9 +96,7 @@ def write_metrics(run: RunContext, given: IngestInput, expired: Expired) -> dict
     return versions
 
 
-def _write_nodes(
-    run: RunContext, given: IngestInput, names: tuple[str, ...], fresh: tuple[TimeWindow, ...]
-) -> dict[str, int]:
+def _write_nodes(run: RunContext, given: IngestInput, names: tuple[str, ...], fresh: Windows) -> dict[str, int]:
     nodes, spark = given.samples[PRODUCER_NODES.name], given.staging.spark
     finish = partial(finish_nodes, precedence=names, client_configs=run.cluster.producers)
 

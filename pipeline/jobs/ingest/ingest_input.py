@@ -183,10 +183,8 @@ def _summarise_samples(run: RunContext, staging: Staging, samples: Parts) -> dic
     def summarise(rows: pa.Table) -> Pieces:
         return summarise_samples(rows, settings).items()
 
-    slots = count_task_slots(staging.spark)
-    return staging.run_groups(
-        "summarise samples", samples.frame(), by=INSTANCE, count=slots, work=summarise, schemas=schemas
-    )
+    slots, frame = count_task_slots(staging.spark), samples.frame()
+    return staging.run_groups("summarise samples", frame, by=INSTANCE, count=slots, work=summarise, schemas=schemas)
 
 
 def reads_arrivals(run: RunContext, reading: ClusterReading) -> bool:

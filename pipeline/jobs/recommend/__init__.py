@@ -16,7 +16,7 @@ from pipeline.model.promise import Promise, PromiseScore, Recommendation
 from pipeline.model.verdict import BrokerLoad
 from pipeline.model.window import TimeWindow
 from pipeline.rules.disks import DISK_COLUMNS, disk_fillings
-from pipeline.runs import JobReport, Row, RunContext
+from pipeline.runs import JobReport, Row, RunContext, Windows
 from pipeline.storage.outages import asked_within_ms
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables import Table
@@ -33,9 +33,7 @@ ReplayLeaders: TypeAlias = Callable[[Leaders, Mapping[str, float]], LeaderReplay
 _FOLLOWING = 0.5
 
 
-def run(
-    run: RunContext, windows: Sequence[TimeWindow], replay_of: Callable[[TimeWindow], ReplayLeaders] | None = None
-) -> JobReport:
+def run(run: RunContext, windows: Windows, replay_of: Callable[[TimeWindow], ReplayLeaders] | None = None) -> JobReport:
     """Replaces the windows' recommendations, if brokers are above; `replay_of` replays a window with a plan's leaders."""
     if not windows:
         return JobReport()
@@ -56,9 +54,9 @@ def run(
         ledger.add(advice)
         promises += judged
         recommendations += advice
+    ratios = ({str(at): ratio for at, ratio in one.broker_ratios.items()} for one in recommendations)
     rows = (
-        {**row_of(one, RECOMMENDATIONS), "broker_ratios": {str(at): ratio for at, ratio in one.broker_ratios.items()}}
-        for one in recommendations
+        row_of(one, RECOMMENDATIONS) | {"broker_ratios": by} for one, by in zip(recommendations, ratios, strict=True)
     )
     versions = {
         PROMISES.name: run.replace(PROMISES, promises, windows),
@@ -169,11 +167,10 @@ def _observed_next(run: RunContext, table: Table, window: TimeWindow, key: Seque
         f"WHERE {name} IS NOT NULL GROUP BY {places}"
     )
     reach = TimeWindow(window.end_ms, window.end_ms + asked_within_ms(run.window_ms))
-    rows = run.query(sql, (reach,), later=table)
-    observed = {tuple(place): value for *place, value in tuples_of(rows, *key, "observed")}
-    return [
-        {**row, name: observed.get(tuple(row[part] for part in key), row[name])} for row in run.rows(table, (window,))
-    ]
+    later = run.query(sql, (reach,), later=table)
+    observed = {tuple(place): value for *place, value in tuples_of(later, *key, "observed")}
+    rows = run.rows(table, (window,))
+    return [row | {name: observed.get(tuple(row[part] for part in key), row[name])} for row in rows]
 
 
 def _is_gone(broker: Row) -> bool:

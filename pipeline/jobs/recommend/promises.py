@@ -99,10 +99,8 @@ def _find_changes(run: RunContext, before_ms: int, since_ms: int) -> tuple[str, 
     before, since = run.window_at(before_ms), run.window_at(since_ms)
     columns = ("topic", "partition", "leader_id")
     shares = [dict(run.tuples(BROKER_SHARE, (window,), "broker_id", "size_bytes")) for window in (before, since)]
-    leaders = [
-        {(topic, number): leader_id for topic, number, leader_id in run.tuples(PARTITION_HEALTH, (window,), *columns)}
-        for window in (before, since)
-    ]
+    led = [run.tuples(PARTITION_HEALTH, (window,), *columns) for window in (before, since)]
+    leaders = [{(topic, number): leader_id for topic, number, leader_id in found} for found in led]
     reasons = [f"broker {broker_id} was gone" for broker_id in sorted(shares[0].keys() - shares[1].keys())]
     reasons += [f"broker {broker_id} was new" for broker_id in sorted(shares[1].keys() - shares[0].keys())]
     moved = sum(leaders[1].get(place, leader) != leader for place, leader in leaders[0].items())

@@ -21,7 +21,7 @@ from pipeline.replay.sessions import calibrate_sessions
 from pipeline.replay.simulated.plan import make_groups, plan_simulations
 from pipeline.replay.simulated.runs import TOPIC, make_run_rows, simulate_runs
 from pipeline.replay.topics import TopicInput, list_topics, replay_topic
-from pipeline.runs import JobReport, RunContext, TableRows
+from pipeline.runs import JobReport, RunContext, TableRows, Windows
 from pipeline.sources.questions import name_some
 from pipeline.stages import Staging, map_groups, pack_value, unpack_value
 from pipeline.storage.file_writer import WRITTEN
@@ -48,9 +48,7 @@ def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
     return tuple(window for window in pending if window not in doubted and window.start_ms in wanted_ms)
 
 
-def run(
-    spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], begin: Begin = ignore_phase
-) -> JobReport:
+def run(spark: SparkSession, run: RunContext, windows: Windows, begin: Begin = ignore_phase) -> JobReport:
     """Replaces windows' rows in the replay's tables; `ConfigError` if a candidate cannot be replayed, or its keys were not asked."""
     if not windows:
         return JobReport(notes=("no trusted window to replay",))
@@ -102,9 +100,8 @@ def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
             packed[start_ms, topic, topic_id].append((group, candidate, seed, value))
     traffic = load_traffic(run, {topic.where for topic in topics})
     for topic in sorted(topics, key=lambda topic: topic.where):
-        results = [
-            (group, candidate, seed, unpack_value(value)) for group, candidate, seed, value in packed[topic.where]
-        ]
+        found = packed[topic.where]
+        results = [(group, candidate, seed, unpack_value(value)) for group, candidate, seed, value in found]
         replayed = replay_topic(topic, traffic[topic.where], topic.merge_runs(results))
         yield from ((table.name, listed) for table, listed in list_rows(topic, replayed).items())
 
