@@ -140,8 +140,8 @@ def _show_rows(result: Any, check: CheckResult) -> Any:  # noqa: ANN401 - Great 
     """A result with the first breaking rows in place of single values, which its templates would not escape."""
     shown = copy.copy(result)
     kept = {name: value for name, value in result.result.items() if "unexpected_" not in name or name in _COUNTS}
-    shown = [[f"{name} {format_cell(value, _MOST_CHARACTERS)}" for name, value in row.items()] for row in check.rows]
-    rows = [", ".join(cells) for cells in shown]
+    cells = [[f"{name} {format_cell(value, _MOST_CHARACTERS)}" for name, value in row.items()] for row in check.rows]
+    rows = [", ".join(row) for row in cells]
     if rows:
         listed = [escape(format_name(row, _MOST_CHARACTERS)) for row in rows]
         kept = {"unexpected_count": 0} | kept | {"partial_unexpected_list": listed}

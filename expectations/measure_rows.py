@@ -48,133 +48,114 @@ def join_shares(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:
     return Asked(sql, windows, is_few=True)
 
 
-def join_partitions(windows: Sequence[TimeWindow]) -> Asked:
-    """Rows of `gold.partition_health`, and of partitions that lack one, with their traffic, leader and topic."""
-    sql = f"""
-        SELECT coalesce(health.window_start, led.window_start) AS window_start, coalesce(health.topic, led.topic) AS topic,
-               coalesce(health.topic_id, led.topic_id) AS topic_id, coalesce(health.partition, led.partition) AS partition,
-               leader_id, led_by, health.size_bytes, led_size_bytes, health.record_count, led_record_count,
-               health.batch_count, led_batch_count, topic_share, ratio_to_mean, topic_partition_count,
-               topic_peak_to_mean, topic_cv, topic_effective_partitions, excess_bytes, heavy_keys_bytes,
-               hash_luck_bytes, remainder_bytes, all_count, all_bytes, largest_bytes, deviation_bytes
-        FROM gold.partition_health AS health
-        FULL JOIN (
-            SELECT {_PARTITION}, sum(bytes) AS led_size_bytes, sum(records) AS led_record_count,
-                   sum(batches) AS led_batch_count, max(led_by) AS led_by
-            FROM (
-                SELECT {_PARTITION}, size_bytes AS bytes, record_count AS records, batch_count AS batches, -1 AS led_by
-                FROM silver.partition_traffic
-                UNION ALL
-                SELECT {_PARTITION}, 0 AS bytes, 0 AS records, 0 AS batches, leader_id AS led_by
-                FROM bronze.cluster_state WHERE is_leader
-            ) AS parts
-            GROUP BY {_PARTITION}
-        ) AS led ON {same_columns("led", _PARTITION, "health")}
-        LEFT JOIN (
-            SELECT {_TOPIC}, count(1) AS all_count, cast(sum(size_bytes) AS double) AS all_bytes,
-                   cast(max(size_bytes) AS double) AS largest_bytes, stddev_pop(size_bytes) AS deviation_bytes
-            FROM gold.partition_health GROUP BY {_TOPIC}
-        ) AS topics ON {same_columns("topics", _TOPIC, "health")}
-        """
-    return Asked(sql, windows)
+# Rows of `gold.partition_health`, and of partitions that lack one, with their traffic, leader and topic
+PARTITIONS = f"""
+    SELECT coalesce(health.window_start, led.window_start) AS window_start, coalesce(health.topic, led.topic) AS topic,
+           coalesce(health.topic_id, led.topic_id) AS topic_id, coalesce(health.partition, led.partition) AS partition,
+           leader_id, led_by, health.size_bytes, led_size_bytes, health.record_count, led_record_count,
+           health.batch_count, led_batch_count, topic_share, ratio_to_mean, topic_partition_count,
+           topic_peak_to_mean, topic_cv, topic_effective_partitions, excess_bytes, heavy_keys_bytes,
+           hash_luck_bytes, remainder_bytes, all_count, all_bytes, largest_bytes, deviation_bytes
+    FROM gold.partition_health AS health
+    FULL JOIN (
+        SELECT {_PARTITION}, sum(bytes) AS led_size_bytes, sum(records) AS led_record_count,
+               sum(batches) AS led_batch_count, max(led_by) AS led_by
+        FROM (
+            SELECT {_PARTITION}, size_bytes AS bytes, record_count AS records, batch_count AS batches, -1 AS led_by
+            FROM silver.partition_traffic
+            UNION ALL
+            SELECT {_PARTITION}, 0 AS bytes, 0 AS records, 0 AS batches, leader_id AS led_by
+            FROM bronze.cluster_state WHERE is_leader
+        ) AS parts
+        GROUP BY {_PARTITION}
+    ) AS led ON {same_columns("led", _PARTITION, "health")}
+    LEFT JOIN (
+        SELECT {_TOPIC}, count(1) AS all_count, cast(sum(size_bytes) AS double) AS all_bytes,
+               cast(max(size_bytes) AS double) AS largest_bytes, stddev_pop(size_bytes) AS deviation_bytes
+        FROM gold.partition_health GROUP BY {_TOPIC}
+    ) AS topics ON {same_columns("topics", _TOPIC, "health")}"""
 
+# Rows of `gold.topic_health`, and of topics that lack one, with the sums of their partitions and their heaviest key
+TOPICS = f"""
+    SELECT coalesce(health.window_start, parts.window_start) AS window_start,
+           coalesce(health.topic, parts.topic) AS topic, coalesce(health.topic_id, parts.topic_id) AS topic_id,
+           health.partition_count, all_count, health.size_bytes, all_bytes, health.record_count, all_record_count,
+           health.batch_count, all_batch_count, peak_to_mean, part_peak_to_mean, cv, part_cv, effective_partitions,
+           part_effective_partitions, peak_p_value, keyed_ratio, top_key_ratio, heaviest_ratio
+    FROM gold.topic_health AS health
+    FULL JOIN (
+        SELECT {_TOPIC}, count(1) AS all_count, sum(size_bytes) AS all_bytes, sum(record_count) AS all_record_count,
+               sum(batch_count) AS all_batch_count, max(topic_peak_to_mean) AS part_peak_to_mean,
+               max(topic_cv) AS part_cv, max(topic_effective_partitions) AS part_effective_partitions
+        FROM gold.partition_health GROUP BY {_TOPIC}
+    ) AS parts ON {same_columns("parts", _TOPIC, "health")}
+    LEFT JOIN (SELECT {_TOPIC}, topic_ratio AS heaviest_ratio FROM gold.hot_keys WHERE rank = 1) AS heaviest
+    ON {same_columns("heaviest", _TOPIC, "health")}"""
 
-def join_topics(windows: Sequence[TimeWindow]) -> Asked:
-    """Rows of `gold.topic_health`, and of topics that lack one, with the sums of their partitions and their heaviest key."""
-    sql = f"""
-        SELECT coalesce(health.window_start, parts.window_start) AS window_start,
-               coalesce(health.topic, parts.topic) AS topic, coalesce(health.topic_id, parts.topic_id) AS topic_id,
-               health.partition_count, all_count, health.size_bytes, all_bytes, health.record_count, all_record_count,
-               health.batch_count, all_batch_count, peak_to_mean, part_peak_to_mean, cv, part_cv, effective_partitions,
-               part_effective_partitions, peak_p_value, keyed_ratio, top_key_ratio, heaviest_ratio
-        FROM gold.topic_health AS health
-        FULL JOIN (
-            SELECT {_TOPIC}, count(1) AS all_count, sum(size_bytes) AS all_bytes, sum(record_count) AS all_record_count,
-                   sum(batch_count) AS all_batch_count, max(topic_peak_to_mean) AS part_peak_to_mean,
-                   max(topic_cv) AS part_cv, max(topic_effective_partitions) AS part_effective_partitions
-            FROM gold.partition_health GROUP BY {_TOPIC}
-        ) AS parts ON {same_columns("parts", _TOPIC, "health")}
-        LEFT JOIN (SELECT {_TOPIC}, topic_ratio AS heaviest_ratio FROM gold.hot_keys WHERE rank = 1) AS heaviest
-        ON {same_columns("heaviest", _TOPIC, "health")}
-        """
-    return Asked(sql, windows, is_few=True)
+# Rows of `gold.hot_keys` with what `silver.key_traffic` has of that key, of its partition and of the topic
+KEYS = f"""
+    SELECT hot.window_start, hot.topic, hot.topic_id, hot.rank, hot.key, hot.partition, hot.record_count,
+           hot.size_bytes, hot.topic_ratio, key_record_count, key_size_bytes, largest_bytes, held_bytes, topic_bytes,
+           ranked_count
+    FROM gold.hot_keys AS hot
+    LEFT JOIN (
+        SELECT {_TOPIC}, partition, key, max(key_records) AS key_record_count, max(key_bytes) AS key_size_bytes,
+               max(held) AS held_bytes, max(largest) AS largest_bytes
+        FROM (
+            SELECT {_TOPIC}, partition, substring(key_id, 1, 8) AS key, size_bytes AS held,
+                   sum(record_count) OVER (PARTITION BY {_TOPIC}, key_id) AS key_records,
+                   sum(size_bytes) OVER (PARTITION BY {_TOPIC}, key_id) AS key_bytes,
+                   max(size_bytes) OVER (PARTITION BY {_TOPIC}, key_id) AS largest
+            FROM silver.key_traffic WHERE kind = 'key'
+        ) AS keys
+        GROUP BY {_TOPIC}, partition, key
+    ) AS stored ON {same_columns("stored", _PARTITION, "hot")} AND stored.key = hot.key
+    LEFT JOIN (SELECT {_TOPIC}, cast(sum(size_bytes) AS double) AS topic_bytes FROM silver.key_traffic GROUP BY {_TOPIC}) AS sums
+    ON {same_columns("sums", _TOPIC, "hot")}
+    LEFT JOIN (SELECT {_TOPIC}, count(1) AS ranked_count FROM gold.hot_keys GROUP BY {_TOPIC}) AS ranked
+    ON {same_columns("ranked", _TOPIC, "hot")}"""
 
+_COLUMNS = "window_start, broker_id, request_count, request_latency_avg_ms, request_latency_max_ms"
+# Rows of `gold.latency`, and of pairs that lack one, with the sums of their clients
+NODES = f"""
+    SELECT coalesce(latency.window_start, nodes.window_start) AS window_start,
+           coalesce(latency.client_id, nodes.client_id) AS client_id,
+           coalesce(latency.broker_id, nodes.broker_id) AS broker_id, request_count, node_request_count,
+           request_latency_max_ms, node_latency_max_ms, request_latency_avg_ms, node_latency_avg_ms,
+           latency.window_start IS NOT NULL AS is_there
+    FROM gold.latency AS latency
+    FULL JOIN (
+        SELECT window_start, client_id, broker_id, sum(request_count) AS node_request_count,
+               max(request_latency_max_ms) AS node_latency_max_ms,
+               sum(request_latency_avg_ms * request_count)
+                   / nullif(sum(CASE WHEN request_latency_avg_ms IS NOT NULL THEN request_count END), 0)
+                   AS node_latency_avg_ms
+        FROM (
+            SELECT client_id, {_COLUMNS} FROM silver.producer_nodes WHERE client_id <> '*'
+            UNION ALL SELECT '*' AS client_id, {_COLUMNS} FROM silver.producer_nodes
+        ) AS everyone
+        GROUP BY window_start, client_id, broker_id
+    ) AS nodes ON {same_columns("nodes", "window_start, client_id, broker_id", "latency")}"""
 
-def join_keys(windows: Sequence[TimeWindow]) -> Asked:
-    """Rows of `gold.hot_keys` with what `silver.key_traffic` has of that key, of its partition and of the topic."""
-    sql = f"""
-        SELECT hot.window_start, hot.topic, hot.topic_id, hot.rank, hot.key, hot.partition, hot.record_count,
-               hot.size_bytes, hot.topic_ratio, key_record_count, key_size_bytes, largest_bytes, held_bytes, topic_bytes,
-               ranked_count
-        FROM gold.hot_keys AS hot
-        LEFT JOIN (
-            SELECT {_TOPIC}, partition, key, max(key_records) AS key_record_count, max(key_bytes) AS key_size_bytes,
-                   max(held) AS held_bytes, max(largest) AS largest_bytes
-            FROM (
-                SELECT {_TOPIC}, partition, substring(key_id, 1, 8) AS key, size_bytes AS held,
-                       sum(record_count) OVER (PARTITION BY {_TOPIC}, key_id) AS key_records,
-                       sum(size_bytes) OVER (PARTITION BY {_TOPIC}, key_id) AS key_bytes,
-                       max(size_bytes) OVER (PARTITION BY {_TOPIC}, key_id) AS largest
-                FROM silver.key_traffic WHERE kind = 'key'
-            ) AS keys
-            GROUP BY {_TOPIC}, partition, key
-        ) AS stored ON {same_columns("stored", _PARTITION, "hot")} AND stored.key = hot.key
-        LEFT JOIN (SELECT {_TOPIC}, cast(sum(size_bytes) AS double) AS topic_bytes FROM silver.key_traffic GROUP BY {_TOPIC}) AS sums
-        ON {same_columns("sums", _TOPIC, "hot")}
-        LEFT JOIN (SELECT {_TOPIC}, count(1) AS ranked_count FROM gold.hot_keys GROUP BY {_TOPIC}) AS ranked
-        ON {same_columns("ranked", _TOPIC, "hot")}
-        """
-    return Asked(sql, windows, is_few=True)
-
-
-def join_nodes(windows: Sequence[TimeWindow]) -> Asked:
-    """Rows of `gold.latency`, and of pairs that lack one, with the sums of their clients."""
-    columns = "window_start, broker_id, request_count, request_latency_avg_ms, request_latency_max_ms"
-    sql = f"""
-        SELECT coalesce(latency.window_start, nodes.window_start) AS window_start,
-               coalesce(latency.client_id, nodes.client_id) AS client_id,
-               coalesce(latency.broker_id, nodes.broker_id) AS broker_id, request_count, node_request_count,
-               request_latency_max_ms, node_latency_max_ms, request_latency_avg_ms, node_latency_avg_ms,
-               latency.window_start IS NOT NULL AS is_there
-        FROM gold.latency AS latency
-        FULL JOIN (
-            SELECT window_start, client_id, broker_id, sum(request_count) AS node_request_count,
-                   max(request_latency_max_ms) AS node_latency_max_ms,
-                   sum(request_latency_avg_ms * request_count)
-                       / nullif(sum(CASE WHEN request_latency_avg_ms IS NOT NULL THEN request_count END), 0)
-                       AS node_latency_avg_ms
-            FROM (
-                SELECT client_id, {columns} FROM silver.producer_nodes WHERE client_id <> '*'
-                UNION ALL SELECT '*' AS client_id, {columns} FROM silver.producer_nodes
-            ) AS everyone
-            GROUP BY window_start, client_id, broker_id
-        ) AS nodes ON {same_columns("nodes", "window_start, client_id, broker_id", "latency")}
-        """
-    return Asked(sql, windows)
-
-
-def join_groups(windows: Sequence[TimeWindow]) -> Asked:
-    """Rows of `gold.group_balance`, and of groups' topics that lack one, with their topics' partitions."""
-    sql = """
-        SELECT coalesce(balance.window_start, read.window_start) AS window_start,
-               coalesce(balance.group_id, read.group_id) AS group_id, coalesce(balance.topic, read.topic) AS topic,
-               partition_count, topic_partition_count, member_count, largest_member_count, busiest_ratio, idle_member_count
-        FROM gold.group_balance AS balance
-        FULL JOIN (
-            SELECT window_start, group_id, topic, max(members) AS largest_member_count
-            FROM (
-                SELECT window_start, group_id, topic, observed_at, count(DISTINCT member_id) AS members FROM bronze.consumer_groups
-                GROUP BY window_start, group_id, topic, observed_at
-            ) AS moments
-            GROUP BY window_start, group_id, topic
-        ) AS read ON read.window_start = balance.window_start AND read.group_id = balance.group_id
-                     AND read.topic = balance.topic
-        LEFT JOIN (
-            SELECT window_start, topic, count(DISTINCT partition) AS topic_partition_count FROM gold.partition_health
-            GROUP BY window_start, topic
-        ) AS topics ON topics.window_start = balance.window_start AND topics.topic = balance.topic
-        """
-    return Asked(sql, windows, is_few=True)
+# Rows of `gold.group_balance`, and of groups' topics that lack one, with their topics' partitions
+GROUPS = """
+    SELECT coalesce(balance.window_start, read.window_start) AS window_start,
+           coalesce(balance.group_id, read.group_id) AS group_id, coalesce(balance.topic, read.topic) AS topic,
+           partition_count, topic_partition_count, member_count, largest_member_count, busiest_ratio, idle_member_count
+    FROM gold.group_balance AS balance
+    FULL JOIN (
+        SELECT window_start, group_id, topic, max(members) AS largest_member_count
+        FROM (
+            SELECT window_start, group_id, topic, observed_at, count(DISTINCT member_id) AS members FROM bronze.consumer_groups
+            GROUP BY window_start, group_id, topic, observed_at
+        ) AS moments
+        GROUP BY window_start, group_id, topic
+    ) AS read ON read.window_start = balance.window_start AND read.group_id = balance.group_id
+                 AND read.topic = balance.topic
+    LEFT JOIN (
+        SELECT window_start, topic, count(DISTINCT partition) AS topic_partition_count FROM gold.partition_health
+        GROUP BY window_start, topic
+    ) AS topics ON topics.window_start = balance.window_start AND topics.topic = balance.topic"""
 
 
 def join_zones(run: RunContext, windows: Sequence[TimeWindow]) -> Asked:

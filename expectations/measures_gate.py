@@ -68,65 +68,54 @@ def check_measured(
 
 def list_measured(run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequence[Verdict]) -> Batches:
     kept = run.split_by_rows(windows)[0]  # others' keys are dropped (`sums_only`)
-    sql = f"""
-        SELECT advice.*, actual_ratio, advice_count
-        FROM gold.recommendations AS advice
-        LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "advice")}
-        LEFT JOIN (
-            SELECT window_start, subject, count(1) AS advice_count FROM gold.recommendations GROUP BY window_start, subject
-        ) AS counted ON {same_columns("counted", "window_start, subject", "advice")}
-        """
     return {
         "broker_share_gate": measure_rows.join_shares(run, windows),
-        "partition_health_gate": measure_rows.join_partitions(windows),
-        "topic_health_gate": measure_rows.join_topics(windows),
-        "hot_keys_gate": measure_rows.join_keys(kept),
-        "latency_gate": measure_rows.join_nodes(windows),
-        "group_balance_gate": measure_rows.join_groups(windows),
+        "partition_health_gate": Asked(measure_rows.PARTITIONS, windows),
+        "topic_health_gate": Asked(measure_rows.TOPICS, windows, is_few=True),
+        "hot_keys_gate": Asked(measure_rows.KEYS, kept, is_few=True),
+        "latency_gate": Asked(measure_rows.NODES, windows),
+        "group_balance_gate": Asked(measure_rows.GROUPS, windows, is_few=True),
         "zone_traffic_gate": measure_rows.join_zones(run, kept),
-        "rule_measures_gate": join_rules(windows),
-        "recommendations_gate": (Asked(sql, windows, is_few=True)),
-        "promises_gate": join_promises(windows),
+        "rule_measures_gate": Asked(_RULES, windows),
+        "recommendations_gate": Asked(_ADVICE, windows, is_few=True),
+        "promises_gate": Asked(_PROMISES, windows, is_few=True),
         "forecast_gate": partial(run.load, FORECAST, windows),
         "verdicts_gate": partial(join_verdicts, run, verdicts),
-        "incidents_gate": join_incidents(windows),
+        "incidents_gate": Asked(_INCIDENTS, windows, is_few=True),
         "alert_outbox_gate": partial(join_messages, run, windows),
     }
 
 
-def join_rules(windows: Sequence[TimeWindow]) -> Asked:
-    measures = " ".join(f"WHEN '{rule}' THEN cast({column} AS double)" for rule, column in _RULE_COLUMNS.items())
-    sql = f"""
-        SELECT rules.window_start, rule, subject, value, p_value,
-               CASE rule {measures} END AS measured_value
-        FROM gold.rule_measures AS rules
-        LEFT JOIN (
-            SELECT window_start, topic, {", ".join(f"max({name}) AS {name}" for name in _RULE_COLUMNS.values())}
-            FROM gold.topic_health GROUP BY window_start, topic HAVING count(1) = 1
-        ) AS health ON health.window_start = rules.window_start AND concat('topic ', health.topic) = rules.subject
-        """
-    return Asked(sql, windows)
+# Rows of `gold.recommendations` with the share ratio of their broker, and how many there are for it
+_ADVICE = f"""
+    SELECT advice.*, actual_ratio, advice_count
+    FROM gold.recommendations AS advice
+    LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "advice")}
+    LEFT JOIN (
+        SELECT window_start, subject, count(1) AS advice_count FROM gold.recommendations GROUP BY window_start, subject
+    ) AS counted ON {same_columns("counted", "window_start, subject", "advice")}"""
+_MEASURES = " ".join(f"WHEN '{rule}' THEN cast({column} AS double)" for rule, column in _RULE_COLUMNS.items())
+_RULES = f"""
+    SELECT rules.window_start, rule, subject, value, p_value,
+           CASE rule {_MEASURES} END AS measured_value
+    FROM gold.rule_measures AS rules
+    LEFT JOIN (
+        SELECT window_start, topic, {", ".join(f"max({name}) AS {name}" for name in _RULE_COLUMNS.values())}
+        FROM gold.topic_health GROUP BY window_start, topic HAVING count(1) = 1
+    ) AS health ON health.window_start = rules.window_start AND concat('topic ', health.topic) = rules.subject"""
 
+_PROMISES = f"""
+    SELECT promises.window_start, promised_at, promises.subject, action, topic, rank, outcome,
+           promises.actual_ratio AS told_ratio, shares.actual_ratio, predicted_ratio_low, predicted_ratio,
+           predicted_ratio_high, carried_out_ratio
+    FROM gold.promises AS promises
+    LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "promises")}"""
 
-def join_promises(windows: Sequence[TimeWindow]) -> Asked:
-    sql = f"""
-        SELECT promises.window_start, promised_at, promises.subject, action, topic, rank, outcome,
-               promises.actual_ratio AS told_ratio, shares.actual_ratio, predicted_ratio_low, predicted_ratio,
-               predicted_ratio_high, carried_out_ratio
-        FROM gold.promises AS promises
-        LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "promises")}
-        """
-    return Asked(sql, windows, is_few=True)
-
-
-def join_incidents(windows: Sequence[TimeWindow]) -> Asked:
-    sql = f"""
-        SELECT incidents.*, verdict
-        FROM gold.incidents AS incidents
-        LEFT JOIN (SELECT window_start, rule, subject, verdict FROM gold.verdicts) AS judged
-        ON {same_columns("judged", "window_start, rule, subject", "incidents")}
-        """
-    return Asked(sql, windows, is_few=True)
+_INCIDENTS = f"""
+    SELECT incidents.*, verdict
+    FROM gold.incidents AS incidents
+    LEFT JOIN (SELECT window_start, rule, subject, verdict FROM gold.verdicts) AS judged
+    ON {same_columns("judged", "window_start, rule, subject", "incidents")}"""
 
 
 def join_messages(run: RunContext, windows: Sequence[TimeWindow]) -> pa.Table:
