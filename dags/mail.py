@@ -1,73 +1,24 @@
-"""Mails leave by a connection of Airflow, or the configuration's server; secrets of sources come from connections, too."""
-
-from __future__ import annotations
+"""Mail from tasks: over the Airflow connection `smtp_default` where it is defined, else as the configuration says."""
 
 import contextlib
 import hashlib
 import logging
-import re
 import time
 from email.message import EmailMessage
 from email.policy import SMTP
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow.sdk import BaseHook, Connection
+from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSecretsBackendAccessDenied
 from pydantic import SecretStr
 
+from dags.secrets import lend_secrets
 from pipeline.alerting.message import ID_DOMAIN, format_subject
 from pipeline.config.mail import Smtp
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
-from pipeline.environment import provide_secrets, variable
 from pipeline.jobs import deliver_alerts
 from pipeline.model.number_text import escape_hidden
-
-if TYPE_CHECKING:
-    from pipeline.config.pipeline_config import PipelineConfig
-
-
-class SecretHook(BaseHook):
-    """A connection that holds one secret of a source; its id is the variable that the configuration names."""
-
-    conn_name_attr = "secret_conn_id"
-    conn_type = "partition_health_secret"
-    hook_name = "Partition health: secret of a source"
-
-    def __init__(self, secret_conn_id: str) -> None:
-        super().__init__()
-        self.secret_conn_id = secret_conn_id
-
-    def get_conn(self) -> str | None:
-        """The secret; None where the connection holds none. `AirflowNotFoundException` if there is no such connection."""
-        password: str | None = self.get_connection(self.secret_conn_id).password
-        return password
-
-    @classmethod
-    def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        hidden = ["host", "schema", "login", "port", "extra"]
-        return {"hidden_fields": hidden, "relabeling": {"password": "Secret"}, "placeholders": {}}
-
-
-def lend_secrets(config: PipelineConfig) -> tuple[str, ...]:
-    """Puts passwords of connections named like variables of the configuration into this task's environment; returns which."""
-    found: dict[str, str] = {}
-    for name in named_variables(config):
-        if variable(name) is not None:
-            continue
-        try:
-            password = SecretHook(name).get_conn()
-        except AirflowNotFoundException:
-            continue
-        if password:
-            found[name] = password
-    return provide_secrets(found)
-
-
-def named_variables(config: PipelineConfig) -> tuple[str, ...]:
-    """Variables that the configuration names as holders of secrets: what is under a key that ends in `_variable`."""
-    return tuple(sorted(set(re.findall(r'_variable":"([^"]+)"', config.model_dump_json()))))
-
 
 CONNECTION_ID = "smtp_default"
 _log = logging.getLogger(__name__)

@@ -11,6 +11,8 @@ def get_provider_info() -> dict[str, Any]:
         "integrations": [
             {"integration-name": "Apache Kafka", "external-doc-url": "https://kafka.apache.org/", "tags": ["apache"]}
         ],
-        "connection-types": [{"connection-type": "partition_health_secret", "hook-class-name": "dags.mail.SecretHook"}],
+        "connection-types": [
+            {"connection-type": "partition_health_secret", "hook-class-name": "dags.secrets.SecretHook"}
+        ],
         "extra-links": ["dags.report_link.ReportLink"],
     }

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import TaskGroup, TriggerRule, get_current_context, task
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk.lineage import get_hook_lineage_collector
 
-from dags.mail import lend_secrets
 from dags.notifiers import mail_failed_clusters, mail_given_up
 from dags.report_link import ReportLink
+from dags.secrets import lend_secrets
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, PipelineError
@@ -173,11 +173,6 @@ def describe_report(report: StepReport) -> list[str]:
 @task(trigger_rule=TriggerRule.ONE_FAILED, retries=0, pool="default_pool", on_failure_callback=None)
 def failed(of: str, step: str, phase: str, params: Any = None, ti: Any = None) -> None:
     """Runs when the step failed: fails too if it did so in this phase; its mail has left before."""
-    from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-
-    from dags.runs import UNKNOWN_FAILURE, read_left
-    from pipeline.config_file import load_config
-
     count = 1 if params.get("cluster") else len(load_config().clusters)
     wrong = []
     for left in read_left(ti, of, count):

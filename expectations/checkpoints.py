@@ -161,14 +161,14 @@ _TYPES = "slack, email, microsoft, opsgenie, pagerduty, sns, and those of expect
 _BROKEN_TYPE = "api"  # its requests have a list of dictionaries as their body, which no HTTP library takes
 
 
-class RowsValidationDefinition(gx.ValidationDefinition):  # type: ignore[misc] # untyped
+class RowsValidationDefinition(gx.ValidationDefinition):
     """A ValidationDefinition that takes its rows by its name: a Checkpoint gives the same batch parameters to all it has."""
 
     def run(self, *, batch_parameters: Mapping[str, pd.DataFrame], **others: Any) -> Any:  # noqa: ANN401
         return super().run(batch_parameters={"dataframe": batch_parameters[self.name]}, **others)
 
 
-class RunConfigured(ValidationAction):  # type: ignore[misc] # untyped
+class RunConfigured(ValidationAction):
     """Runs a configured action. If it fails, the log says so: the verdict stands, and the other actions run."""
 
     type: Literal["run_configured"] = "run_configured"

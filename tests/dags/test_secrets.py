@@ -2,7 +2,7 @@
 
 import os
 
-from dags.mail import named_variables
+from dags.secrets import named_variables
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.environment import provide_secrets
 from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)

@@ -64,7 +64,7 @@ _FILLED_IN = {"cluster", "window_date", "run_id"}
 _NODE_COLUMNS = pa.schema([(c.name, ARROW_TYPES[c.type]) for c in PRODUCER_NODES.columns if c.name not in _FILLED_IN])
 
 
-def within(rows: DataFrame, windows: tuple[TimeWindow, ...]) -> DataFrame:
+def within(rows: DataFrame, windows: Windows) -> DataFrame:
     is_ms = "window_start_ms" in rows.columns
     at, wanted = F.col("window_start_ms" if is_ms else "window_start"), []
     for span in stretches_of(windows):
@@ -108,7 +108,7 @@ def _write_nodes(run: RunContext, given: IngestInput, names: tuple[str, ...], fr
     return run.replace_by_files("finish connections", finished, (PRODUCER_NODES,), fresh)
 
 
-def write_traffic(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, ...]) -> dict[str, int]:
+def write_traffic(run: RunContext, given: IngestInput, fresh: Windows) -> dict[str, int]:
     """Record batches, and what the partitions got, summed up from them; `fresh`: windows that are replaced."""
     reading, live, spark = given.reading, given.reading.live, given.staging.spark
     batches = within(given.parts[Kind.BATCHES].frame(), fresh)
@@ -126,7 +126,7 @@ def write_traffic(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, 
     return versions
 
 
-def write_keys(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, ...]) -> dict[str, int]:
+def write_keys(run: RunContext, given: IngestInput, fresh: Windows) -> dict[str, int]:
     """Writes key counts, hashes and strategies' answers; arguments as of `write_traffic`."""
     spark = given.staging.spark
     if not counts_keys(run, given.reading):
@@ -151,7 +151,7 @@ def write_keys(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, ...
     return versions
 
 
-def write_arrivals(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, ...]) -> dict[str, int]:
+def write_arrivals(run: RunContext, given: IngestInput, fresh: Windows) -> dict[str, int]:
     """When each record was created, how large it was and which key it had; arguments as of `write_traffic`."""
     chunks = given.parts[Kind.ARRIVALS]
     if not reads_arrivals(run, given.reading):
