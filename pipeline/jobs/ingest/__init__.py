@@ -31,7 +31,7 @@ from pipeline.jobs.ingest.windows import (
     list_expired_windows,
 )
 from pipeline.model.cluster import LIVE_CLUSTER
-from pipeline.model.window import TimeWindow, instant_of, stretches_of
+from pipeline.model.window import instant_of, stretches_of
 from pipeline.progress import Begin, ignore_phase
 from pipeline.runs import JobReport, RunContext, TableRows, Windows
 from pipeline.sources.cluster_reading import read_cluster
