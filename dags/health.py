@@ -48,6 +48,7 @@ with DAG(schedule=PartitionedAssetTimetable(assets=REPLAYED), **dag_settings("he
 
     @task(trigger_rule=TriggerRule.ALL_DONE, pool="default_pool")  # it has a lock of its own
     def deliver_alerts(ti: Any = None) -> list[str]:
+        """Sends what is queued, also from earlier runs; needs no Spark."""
         from dags.mail import deliver_queued
         from pipeline.model.window import milliseconds_of
 

@@ -25,8 +25,6 @@ _log = logging.getLogger(__name__)
 
 
 class ConnectionSmtp(Smtp):
-    """A mail server as an Airflow connection describes it: the password comes from there."""
-
     secret: SecretStr | None = None
 
     @property

@@ -18,6 +18,7 @@ with DAG(schedule="30 2 * * *", **dag_settings("maintenance", __doc__, of_window
 
     @task
     def maintain(ti: Any = None) -> list[str]:
+        """Compaction, then vacuum, table by table."""
         from pipeline.jobs import maintain as job
         from pipeline.model.window import milliseconds_of
 
@@ -25,6 +26,7 @@ with DAG(schedule="30 2 * * *", **dag_settings("maintenance", __doc__, of_window
 
     @task(pool="default_pool")
     def daily_mail(ti: Any = None) -> list[str]:
+        """Queues and sends the mail of the day."""
         from dags.mail import deliver_queued
         from pipeline.jobs import daily_mail as job
         from pipeline.model.window import milliseconds_of

@@ -28,7 +28,6 @@ class FailureMail(BaseNotifier):
 
 
 def describe_failure(context: Any) -> tuple[str, str]:
-    """Subject and text about a failed task, from Airflow's context of it."""
     ti, dag_run = context["ti"], context["dag_run"]
     error = context.get("exception")
     windows = _windows_of(dag_run.partition_key, context.get("params"))

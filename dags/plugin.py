@@ -41,7 +41,6 @@ def ensure_writer_pool() -> None:
 
 
 def plan_pool() -> tuple[str, int]:
-    """The pool's name, and how many clusters' steps run at a time: those that fit the machine."""
     from pipeline.config.sections import AirflowNames
     from pipeline.config_file import load_config
     from pipeline.environment import count_steps_at_once

@@ -65,8 +65,6 @@ class WriteDataDocs(ValidationAction):  # type: ignore[misc] # untyped
 
 
 class QueueIncidents(ValidationAction):  # type: ignore[misc] # untyped
-    """Turns the health gate's verdicts into incidents and queues messages, once per change and channel, however often run."""
-
     type: Literal["queue_incidents"] = "queue_incidents"
     name: str = "queue incidents"
     _queue: Callable[[], object] = PrivateAttr()
@@ -102,7 +100,6 @@ def _write(path: Path, html: str) -> None:
 
 
 def _used_suites(run: RunContext) -> list[str]:
-    """All suites but those about strategies where the configuration names none."""
     return [name for name in list_suites() if name not in OF_STRATEGIES or run.config.keys.strategies]
 
 

@@ -85,7 +85,6 @@ class SqlExpectation(BatchExpectation, ABC):
 
 
 def plain_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of evidence; instants as text."""
     instants = {at: format_instant(milliseconds_of(value)) for at, value in row.items() if isinstance(value, datetime)}
     return row | instants
 

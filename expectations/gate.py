@@ -84,7 +84,6 @@ def load_statistics_later() -> None:
 
 
 def fetch_rows(spark: SparkSession | None, run: RunContext, batches: Batches) -> dict[str, pa.Table]:
-    """The rows of each suite, in the columns that it names; tasks of one Spark job answer the queries."""
     from pipeline.engine import describe_work
 
     asked = [(suite, replace(one, add=None)) for suite, one in batches.items() if isinstance(one, Asked)]
@@ -139,7 +138,6 @@ def _compare_contents(tables: Sequence[tuple[Table, int]], run: RunContext) -> p
 
 
 def select_named(suite: str, rows: pa.Table) -> pa.Table:
-    """Rows in the columns that a suite names, in order of the first of these."""
     document = read_suite(suite)
     named = rows.select(named_columns(document, rows.column_names))
     order = [name for name in ("window_start", "topic", "partition", "broker_id") if name in named.column_names]

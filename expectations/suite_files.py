@@ -24,7 +24,6 @@ def list_suites() -> list[str]:
 
 @cache
 def read_suite(name: str) -> dict[str, Any]:
-    """A suite's document; `GateBrokenError` names the file of one that somebody edited wrongly."""
     path = SUITES / f"{name}.json"
     try:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

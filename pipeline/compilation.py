@@ -38,7 +38,6 @@ READ_ONLY_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 
 @functools.cache
 def list_imports(source: Path) -> frozenset[Path]:
-    """Returns the files of this package that a file imports at its top level."""
     paths = set()
     for module, names in _IMPORT.findall(source.read_text()):
         target = _ROOT.joinpath(*module.split("."))
@@ -47,7 +46,6 @@ def list_imports(source: Path) -> frozenset[Path]:
 
 
 def list_sources(source: Path) -> frozenset[Path]:
-    """Returns all files whose text can end in the machine code of a file's kernels; this one is always among them."""
     sources, ahead = {Path(__file__)}, {source}
     while ahead:
         sources |= ahead

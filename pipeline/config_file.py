@@ -25,7 +25,6 @@ def load_config(path: Path | None = None) -> PipelineConfig:
 
 
 def config_path() -> Path:
-    """Returns the configuration's path: `$PARTITION_HEALTH_CONFIG`, else `partition-health.yaml` here."""
     return Path(variable(CONFIG_VARIABLE) or DEFAULT_CONFIG)
 
 

@@ -44,8 +44,6 @@ MOST_TURNS = 12  # hours of such windows that a job takes up in one run, which h
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """One run over one cluster."""
-
     config: PipelineConfig  # the whole configuration
     cluster_name: str  # which cluster of it
     windows: tuple[TimeWindow, ...]  # windows the run is about, ascending
@@ -69,12 +67,10 @@ class RunContext:
 
     @property
     def span(self) -> TimeWindow:
-        """From the first window's start to the last one's end."""
         return spanning(self.windows)
 
     @property
     def subject(self) -> str:
-        """What the run is about, for people: cluster and windows."""
         return f"{self.cluster_name} {self.span}"
 
     @property

@@ -64,7 +64,6 @@ class Parts:
 
 
 def read_parts(folder: Folder, schema: pa.Schema, paths: Sequence[str], filters: pc.Expression = None) -> pa.Table:
-    """Rows of some parts, all or those of a filter."""
     files = open_in_arrow(folder)[0]
     read = (pq.read_table(path, filesystem=files, partitioning=None, filters=filters) for path in paths)
     return pa.concat_tables([schema.empty_table(), *read])
@@ -182,7 +181,6 @@ def run_values(
 
 
 def pack_value(value: object) -> bytes:
-    """A value as a column of rows between tasks holds it."""
     return zlib.compress(pickle.dumps(value), level=1)  # histograms are zeros for the most part
 
 

@@ -81,7 +81,6 @@ def describe_partitioner(topic: str, partitioner: str) -> str:
 
 
 def format_config_diff(candidate: Candidate, topic: str, title: str, baseline: str = "") -> str | None:
-    """The change of the producers' configuration as a unified diff, under a `title` of few words; None for no setting."""
     settings = list_settings(candidate, baseline)
     if not settings:
         return None

@@ -24,8 +24,6 @@ _UNIFORM = "java-builtin-uniform"
 
 @dataclass(frozen=True, kw_only=True)
 class PromiseWindow:
-    """Traffic and setup of a window; rows are those of the tables, by name and topic."""
-
     start_ms: int
     shares: Mapping[int, BrokerLoad] = field(default_factory=dict)  # by broker
     loads: Mapping[Place, int] = field(default_factory=dict)  # bytes
@@ -130,7 +128,6 @@ def _session(row: Row) -> tuple[int, int]:
 
 
 def _shows(row: Row, candidate: Candidate, compared: Row, versions: Mapping[tuple[int, int], str]) -> bool | None:
-    """Returns whether a session has the changes of a candidate; None where its batches and its metrics leave that open."""
     version = versions.get(_session(row))
     answers: list[bool | None] = [_shows_setting(row, name, value) for name, value in candidate.config.items()]
     if candidate.client is not None:

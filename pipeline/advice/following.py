@@ -56,7 +56,6 @@ class LeaderReplay(NamedTuple):
 
 
 def move_partitions(partitions: Partitions, moves: Iterable[PartitionMove]) -> tuple[PlacedPartition, ...]:
-    """The partitions after a plan: its replicas are in sync, and the first of them leads."""
     wanted = {(move.topic, move.partition): move.new_replicas for move in moves}
     return tuple(
         one
@@ -144,7 +143,6 @@ class BrokerAnswers:
 
     @property
     def is_slow(self) -> bool:
-        """Whether it answers so late that producers would notice."""
         return slow_brokers.is_slow(self.latency_avg_ms, self.ratio_to_peers)
 
 
@@ -196,7 +194,6 @@ def check_broker(hot: HotBroker) -> Recommendation:
 
 
 def describe_answers(broker_id: int, answers: BrokerAnswers) -> str:
-    """What the metrics show of a slow broker: how slow, since when, where the time goes, what else changed."""
     said = [
         f"Producers wait {format_ms(answers.latency_avg_ms)} for broker {broker_id}, {format_ms(answers.peers_ms)} for the "
         f"others ({format_ratio(answers.ratio_to_peers)})."
@@ -220,7 +217,6 @@ def describe_answers(broker_id: int, answers: BrokerAnswers) -> str:
 
 
 def _describe_stages(answers: BrokerAnswers) -> tuple[str, str]:
-    """What to look at, if that can be told, and where requests spend their time on the broker."""
     known = {name: ms for name, ms in answers.stages_ms.items() if name in _STAGES}
     if not known:
         return "", "Where requests spend their time on it is not scraped (`RequestMetrics`)."

@@ -60,7 +60,6 @@ def choose_watched(
 
 
 def judge_promise(watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Candidates) -> Promise:
-    """Judges a promise by a window; `together` is all advice that the window judges."""
     promise, ratio = _describe(watched), watched.progress.ratio
     if ratio is not None and ratio <= 1 - WHOLE and watched.first_ms is None:
         return replace(promise, outcome="not_carried_out", reason="nothing of it is done")
@@ -75,7 +74,6 @@ def judge_promise(watched: WatchedAdvice, together: Sequence[WatchedAdvice], can
 
 
 def _doubt_progress(watched: WatchedAdvice) -> str:
-    """Explains why the window does not show the effect of the whole advice; "" where it does."""
     ratio, reason = watched.progress
     if ratio is None:
         return reason
@@ -190,7 +188,6 @@ def _correct(watched: WatchedAdvice) -> tuple[float, ...] | None:
 def _place_anew(
     watched: WatchedAdvice, places: Sequence[Place], moves: Replicas, volumes: Mapping[str, tuple[int, int]]
 ) -> tuple[float, float, float, float]:
-    """Computes the topics' bytes on the broker under the old leaders and the planned ones (no draws, so no range)."""
     then, now, broker = watched.then, watched.now, watched.broker_id
     without = planned = 0.0
     for place in places:
@@ -215,7 +212,6 @@ def _scale_change(watched: WatchedAdvice, volumes: Mapping[str, tuple[int, int]]
 
 
 def _replay_old_setup(watched: WatchedAdvice, share: float) -> float:
-    """Returns the topic's share on the broker under the old settings, replayed where a candidate has them."""
     then, now, topic = watched.then, watched.now, watched.advice.topic
     names = [
         name

@@ -86,7 +86,6 @@ def recommend(
 
 
 def _helps(row: Recommendation, hot: HotBroker) -> bool:
-    """Whether it takes enough of the broker's excess away to be advised; what nobody predicts may."""
     return (row.predicted_ratio or 0.0) < hot.share_ratio - _WORTH * (hot.share_ratio - 1)
 
 

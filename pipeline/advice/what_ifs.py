@@ -49,7 +49,6 @@ class PlacedCluster:
 
     @property
     def ratios(self) -> dict[int, float]:
-        """Share ratio by broker that lives; 0 for all without traffic."""
         loads, total = self.loads, sum(self.loads.values()) or 1
         return {broker_id: loads[broker_id] / total / part for broker_id, part in fair_parts(self.brokers).items()}
 
@@ -234,7 +233,6 @@ class ZoneState:
 
     @property
     def peak(self) -> tuple[int, float]:
-        """The broker with the highest share ratio, by the replay where there is one."""
         found = {one: ends[1] for one, ends in self.ranges.items()} or self.ratios
         return max(found.items(), key=lambda item: (item[1], -item[0]))
 

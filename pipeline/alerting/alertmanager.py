@@ -42,7 +42,6 @@ class Matcher:
     is_equal: bool
 
     def hold(self, alerts: Sequence[Mapping[str, str]]) -> list[bool]:
-        """Returns for each alert whether its labels meet it; never where RE2 cannot read the expression."""
         values = tuple(labels.get(self.name, "") for labels in alerts)
         if not self.is_regex:
             return [(value == self.value) is self.is_equal for value in values]
@@ -133,7 +132,6 @@ def post_alert(payload: bytes, alertmanager: Alertmanager, *, now_ms: int, keep_
 
 
 def read_silences(alertmanager: Alertmanager) -> tuple[Silence, ...]:
-    """Reads the active silences; raises as `post_alert` does."""
     silences = _ask(alertmanager, "GET", "silences")
     try:
         active = tuple(_silence(one, alertmanager) for one in silences if one["status"]["state"] == "active")

@@ -93,7 +93,6 @@ class Content:
 
     @property
     def details(self) -> str:
-        """Where all of it stands; "" where there is no report."""
         return f"in the report of this window, attached or at {self.report}" if self.report else ""
 
     @property

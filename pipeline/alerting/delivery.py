@@ -35,7 +35,6 @@ class _Answer(io.RawIOBase):
         self.begin()
 
     def begin(self) -> None:
-        """The next answer is awaited from now on."""
         self._until_s, self._left = time.monotonic() + (self._limit_s or 0), _MOST_ANSWER_BYTES
 
     def readable(self) -> bool:

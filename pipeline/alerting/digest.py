@@ -34,7 +34,6 @@ _MOST_NAMED = 3
 
 
 def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: str = "") -> Content:
-    """A mail about many changes of one window: the most severe first, as many as a mail carries as a file."""
     ordered = sorted(changes, key=lambda change: (_ORDER[change.state], -_over_limit(change), change.subject))
     counts = {state: sum(change.state == state for change in ordered) for state in _ORDER}
     counted = ", ".join(f"{format_count(count)} {state}" for state, count in counts.items() if count)
@@ -130,7 +129,6 @@ _STATES = ("not judged", "incidents", "well")
 
 
 def describe_day(days: Sequence[ClusterDay], end_ms: int) -> Content:
-    """The mail about the 24 hours before an instant: clusters that need somebody first."""
     counts = Counter(day.state for day in days)
     counted = ", ".join(f"{format_count(counts[state])} {state}" for state in _STATES if counts[state])
     ordered = sorted(days, key=lambda day: (_STATES.index(day.state), -len(day.open_incidents), day.cluster))

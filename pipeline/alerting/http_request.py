@@ -53,5 +53,4 @@ def describe_exchange(error: Exception, hide: Callable[[str], str]) -> str:
 
 
 def describe_answer(content: bytes, hide: Callable[[str], str]) -> str:
-    """The beginning of an answer as `describe_words` gives it."""
     return describe_words(content[: 4 * REASON_LIMIT], hide)

@@ -29,7 +29,6 @@ def describe_incident(
     sections: Iterable[MailSection | None],
     attachments: tuple[Attachment, ...] = (),
 ) -> Content:
-    """A mail about one change of an incident: its id ends the subject, owner and how to mute it end the mail."""
     change = evidence.change
     return Content(
         cluster=evidence.cluster,
@@ -78,7 +77,6 @@ def _small_print(evidence: IncidentEvidence) -> tuple[str, ...]:
 
 
 def describe_rule(evidence: IncidentEvidence) -> Content:
-    """A mail about a topic, broker, disk or consumer group beyond the limit of a rule, or back within it."""
     change, rule = evidence.change, RULES[evidence.change.rule]
     limit = format_measure(change.rule, change.limit_value)
     value = "" if change.value is None else format_measure(change.rule, change.value)
@@ -96,7 +94,6 @@ def describe_rule(evidence: IncidentEvidence) -> Content:
 
 
 def describe_source(evidence: IncidentEvidence) -> Content:
-    """A mail about a source that is incomplete or late, or no longer; the incident's subject is the source kind."""
     change, badge = evidence.change, _SOURCE_BADGES[evidence.change.state]
     missing = change.value if change.is_open else change.peak_value
     lacks = "has been incomplete or late since" if change.is_open else "is complete again; data was missing since"
@@ -199,7 +196,6 @@ def _brokers_section(evidence: BrokerShareEvidence) -> MailSection:
 
 
 def _execute_section(recommendations: Sequence[Recommendation]) -> MailSection | None:
-    """How to carry out the first plan that comes with files; None without one."""
     plan = _first_plan(recommendations)
     if plan is None:
         return None
@@ -248,7 +244,6 @@ def promises_section(promises: Sequence[Promise], *, is_open: bool) -> MailSecti
 
 
 def _newest(promises: Sequence[Promise]) -> tuple[list[Promise], list[Promise]]:
-    """Chooses promises carried out, each as last decided or last seen, and the newest of each other kind."""
     done: dict[object, Promise] = {}
     left: dict[object, Promise] = {}
     for one in sorted(promises, key=lambda one: (one.window_start_ms, one.promised_ms)):

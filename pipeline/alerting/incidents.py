@@ -168,7 +168,6 @@ def _by_subject(verdicts: Iterable[Verdict]) -> dict[_Subject, list[Verdict]]:
 
 
 def _step(seen: Sequence[Verdict], incident: OpenIncident | None, policy: IncidentPolicy) -> IncidentChange | None:
-    """Applies the last of the verdicts seen to their subject."""
     if incident is None:
         return _change("new", "", _since_ms(seen, policy), seen) if fails(seen[-1]) else None
     state = _next_state(seen, incident, policy)
@@ -209,7 +208,6 @@ def _since_ms(seen: Sequence[Verdict], policy: IncidentPolicy) -> int:
 
 
 def _calm_count(seen: Sequence[Verdict], opened_ms: int, policy: IncidentPolicy) -> int:
-    """Calm windows in a row up to the last one, none of them at or before the opening."""
     calm_count = 0
     for verdict in reversed(seen):
         if verdict.window_start_ms <= opened_ms or (_is_judged(verdict) and not policy.is_calm(verdict)):

@@ -132,7 +132,6 @@ def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
 
 @cache
 def load_templates(package: str, *, keep_trailing_newline: bool = False) -> jinja2.Environment:
-    """The templates of a package; what is not known is an error, and HTML is escaped."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader(package),
         autoescape=jinja2.select_autoescape(enabled_extensions=("html.j2",), default=False),

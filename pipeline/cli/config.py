@@ -44,7 +44,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list_settings(schema: Schema, root: Schema, prefix: str) -> Iterator[Schema]:
-    """Yields every key below a part of the schema, with its path such as `clusters.NAME.gate.k`."""
     required = schema.get("required", ())
     for name, value in schema.get("properties", {}).items():
         key, sections = f"{prefix}{name}", list(_sections(value, root, f"{prefix}{name}"))

@@ -122,7 +122,6 @@ def _ask(ask: Callable[[str], str] | None, question: str) -> str:
 def format_config(
     name: str, bootstrap: str, prometheus: str, client: Mapping[str, str], *, warehouse: Path, window: str
 ) -> str:
-    """The configuration as YAML, with comments; any text given stands as a quoted scalar."""
     lines = [
         _HEAD.rstrip(),
         f"warehouse: {_quote(warehouse)}",

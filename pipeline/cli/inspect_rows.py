@@ -129,7 +129,6 @@ def _text(key: bytes) -> str | None:
 
 
 def _one_or_all(magics: tuple[int, ...]) -> int | list[int] | None:
-    """The record format; all of them only where a file mixes them."""
     if not magics:
         return None
     return magics[0] if len(magics) == 1 else list(magics)

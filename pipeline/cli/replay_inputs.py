@@ -59,7 +59,6 @@ class ReplayInputs:
         return TimeWindow(self.span.start_ms - self.before_ms, self.span.end_ms)
 
     def configure(self, folder: Path) -> PipelineConfig:
-        """The configuration of a warehouse in a folder; `ConfigError` for a candidate that cannot be."""
         logs = {"kind": "log_directories", "paths": [str(path.resolve()) for path in self.paths]}
         document = {
             "warehouse": folder / "warehouse",
@@ -112,7 +111,6 @@ def read_inputs(args: argparse.Namespace) -> ReplayInputs:
 
 
 def find_span(paths: Sequence[Path]) -> tuple[int, int]:
-    """The smallest and largest timestamp of all topics' records, epoch ms; `NothingUsableError` if none has any."""
     gone = [str(path) for path in paths if not path.exists()]
     if gone:
         raise ConfigError(f"{', '.join(gone)}: there is no such file or folder")
@@ -154,7 +152,6 @@ def choose_shared_length(span: TimeWindow) -> int:
 
 
 def read_metric_source(text: str) -> dict[str, Any]:
-    """The source that a path or URL stands for; `ConfigError` if there is nothing of the kind."""
     for name, kind in KINDS.items():
         settings = kind.of_location(text) if issubclass(kind, MetricSource) else None
         if settings is not None:

@@ -57,7 +57,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _period(config: PipelineConfig, window: str | None, last: str | None, now_ms: int) -> tuple[int, int]:
-    """Before which instant the newest window starts, and how far back from its end the report looks."""
     default_ms = milliseconds_of(config.report.period)
     if window is not None:
         asked = TimeWindow.parse(window)

@@ -256,7 +256,6 @@ def list_undone(run: RunContext) -> tuple[str, ...]:
 
 
 def last_window(config: PipelineConfig, now_ms: int) -> TimeWindow:
-    """The newest window that ended at least the grace time ago."""
     window_ms = milliseconds_of(config.window)
     end_ms = now_ms - milliseconds_of(config.grace)
     end_ms -= end_ms % window_ms

@@ -119,7 +119,6 @@ def asks_for_rows(statement: str) -> bool:
 
 
 def answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
-    """The answer to one query as it is printed; `ConfigError` says what is wrong with the statement."""
     try:
         query = statement.strip().removesuffix(";")
         refuse_changes(spark, query)
@@ -138,7 +137,6 @@ def answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
 
 
 def format_rows(rows: pa.Table) -> str:
-    """Writes an answer as aligned columns and a row count; of more than 1,000 rows the first 1,000."""
     if not rows.column_names:
         return "done\n"
     right = frozenset(i for i, field in enumerate(rows.schema) if str(field.type).startswith(_NUMBERS))

@@ -122,7 +122,6 @@ def _styled(text: str, verdict: str) -> Any:  # noqa: ANN401 - rich is imported 
 
 
 def _render(drawn: Any, *, soft_wrap: bool = False) -> str:  # noqa: ANN401
-    """Renders with rich for this terminal; without colour where `NO_COLOR` is set or the terminal has none."""
     from rich.console import Console
 
     console = Console(width=shutil.get_terminal_size().columns, highlight=False)

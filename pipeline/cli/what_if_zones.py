@@ -130,7 +130,6 @@ _HEADS = {
 
 
 def format_zone_what_if(document: Mapping[str, Any], worked: ZoneWhatIf, limit: float, plan: Path | None) -> str:
-    """The page for people; `limit` is the share ratio from which a broker fails, `plan` where the plan was written."""
     head = _HEADS[worked.change]
     states = [document[name] for name, shown in zip(("now", "then", "planned"), head, strict=True) if shown]
     rows: list[tuple[str, ...]] = [

@@ -133,7 +133,6 @@ class TlsConfig(Section):
     insecure_skip_verify: bool = False
 
     def context(self) -> ssl.SSLContext:
-        """Makes the TLS context of a client; `ConfigError` where a file cannot be used."""
         try:
             check_regular(self.ca_file, self.cert_file, self.key_file)
             context = ssl.create_default_context(cafile=None if self.ca_file is None else str(self.ca_file))
@@ -174,7 +173,6 @@ class HttpLogin(Section):
 
     @property
     def bearer_token(self) -> str | None:
-        """The token, read when it is used; `ConfigError` where the variable is not set, or no header can carry it."""
         token = environment_secret(self.bearer_token_variable)
         if token is not None and not (token and all("!" <= char <= "~" for char in token)):
             name = self.bearer_token_variable

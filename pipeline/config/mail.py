@@ -88,7 +88,6 @@ class Webhook(Section):
 
     @property
     def url(self) -> str:
-        """The address, read when it is used; `ConfigError` where the variable is not set."""
         return environment_secret(self.url_variable) or ""
 
     def hide(self, words: str) -> str:

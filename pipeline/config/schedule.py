@@ -11,8 +11,6 @@ _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When `ingest` fires, and which window a run is about."""
-
     cron: str  # ticks, in UTC, one per window
     run_offset: int  # ticks from the run back to the tick that names its window
     key_format: str  # turns that tick into the partition key, the window's start

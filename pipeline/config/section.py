@@ -63,7 +63,6 @@ def _write_setting(value: object) -> object:
 
 
 def write_instant(at: datetime) -> str:
-    """Writes an instant as ISO 8601 in UTC; a midnight as its date."""
     return format_instant(milliseconds_of(at)).removesuffix("T00:00:00Z")
 
 
@@ -125,7 +124,6 @@ class Problems:
 
     @contextmanager
     def at(self, *location: int | str) -> Iterator[None]:
-        """Takes what is refused inside as wrong at a location."""
         try:
             yield
         except WrongValuesError as error:
@@ -134,7 +132,6 @@ class Problems:
             self.found.append((location, str(error)))
 
     def check(self) -> None:
-        """Raises `WrongValuesError` where anything is wrong."""
         if self.found:
             raise WrongValuesError(*self.found)
 
@@ -168,7 +165,6 @@ def format_problems(error: pydantic.ValidationError, kind: Any) -> str:  # noqa:
 
 
 def suggest(name: str, known: list[str]) -> str:
-    """Names the nearest of what is known, and all of it."""
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
     nearest = f"nearest: {', '.join(near)}; " if near else ""
     return f"{nearest}expected {', '.join(known) or 'no key'}"

@@ -93,7 +93,6 @@ class RemoteFolder:
 
     @property
     def path(self) -> str:
-        """Bucket and path, as its file system names the folder."""
         return self.location.partition("://")[2].rstrip("/")
 
     @property
@@ -118,7 +117,6 @@ class RemoteFolder:
         return {"aws_conditional_put": "etag"} | {name: value for name, value in given.items() if value}
 
     def file_system(self) -> fs.FileSystem:
-        """The store as a file system, see `path`."""
         from pyarrow import fs  # noqa: PLC0415 - loaded where a store is used
 
         if not self.is_s3:

@@ -77,7 +77,6 @@ class YamlFile:
             raise self.error(list_problems(error, kind)) from error
 
     def error(self, problems: Iterable[tuple[Location, str]]) -> ConfigError:
-        """An error about several places: each on a line, in the file's order, with file, line, column and key."""
         located = {(*self._locate(loc), problem) for loc, problem in problems}
         return ConfigError(
             "\n".join(
@@ -108,7 +107,6 @@ def read_yaml(path: Path) -> YamlFile:
 
 
 def find_yaml(path: Path) -> YamlFile | None:
-    """As `read_yaml`; None where there is no such file."""
     try:
         return read_yaml(path)
     except ConfigError as error:
@@ -118,7 +116,6 @@ def find_yaml(path: Path) -> YamlFile | None:
 
 
 def read_text(path: Path) -> str:
-    """The text of a small file; `ConfigError` where it cannot be read."""
     try:
         return read_small(path).decode()
     except (OSError, UnicodeDecodeError) as error:

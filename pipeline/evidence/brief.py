@@ -163,8 +163,6 @@ WITHDRAWN = "withdrawn: windows that came late show that there was no incident"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """Content for a phone's screen: a sentence, and (question, answer) pairs."""
-
     headline: str
     facts: tuple[tuple[str, str], ...]
 

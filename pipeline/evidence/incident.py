@@ -47,7 +47,6 @@ class IncidentEvidence:
 
     @property
     def span(self) -> TimeWindow:
-        """From the first window above the limit to the end of the window that brought the state."""
         return TimeWindow(min(self.change.since_ms, self.change.window_start_ms), self.window.end_ms)
 
 
@@ -110,7 +109,6 @@ class BrokerShareEvidence(IncidentEvidence):
 
     @property
     def is_hash_luck(self) -> bool:
-        """Whether only the luck of its keys takes the broker to the limit."""
         return self.broker.is_hash_luck(self.change.limit_value)
 
     @property

@@ -65,7 +65,6 @@ class DeliveryReport:
     failure: str | None = None  # how many messages failed and why the first did, else None
 
     def check(self) -> None:
-        """Raises `DeliveryError` if a message failed, or was refused for good for a part of its recipients."""
         if self.failure is not None:
             raise DeliveryError(self.failure)
 

@@ -77,7 +77,6 @@ def find_reassignments(run: RunContext, windows: Sequence[TimeWindow]) -> dict[i
 
 
 def _find_beginnings(run: RunContext) -> dict[str, sources.SourceBeginning]:
-    """When each source was first asked, and first brought anything, over all windows there are."""
     sql = (
         "SELECT source, min(window_start) AS asked, min(CASE WHEN arrived_count > 0 THEN window_start END) AS brought "
         "FROM status GROUP BY source"
@@ -87,5 +86,4 @@ def _find_beginnings(run: RunContext) -> dict[str, sources.SourceBeginning]:
 
 
 def _reach(run: RunContext, first_ms: int, n: int) -> tuple[TimeWindow]:
-    """Windows from before the first one judged to the newest."""
     return (TimeWindow(first_ms - HISTORY_FACTOR * n * run.window_ms, END_OF_TIME_MS),)

@@ -90,7 +90,6 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
 
 
 def load_since(run: RunContext, first_ms: int, opened: Sequence[OpenIncident]) -> list[IncidentChange]:
-    """Changes in a window and after it, and those since the first of these incidents, or of the open ones, began."""
     changes = run.values(IncidentChange, INCIDENTS, (TimeWindow(first_ms, END_OF_TIME_MS),))
     began_ms = min((one.since_ms for one in (*(one.last for one in opened), *changes)), default=first_ms)
     if began_ms >= first_ms:
@@ -99,7 +98,6 @@ def load_since(run: RunContext, first_ms: int, opened: Sequence[OpenIncident]) -
 
 
 def load_history(run: RunContext, first_ms: int, known: _Changes) -> list[Verdict]:
-    """Verdicts before a window: of those that count toward k of n, and on known incidents' subjects since these began."""
     longest = max(run.cluster.gate.n, *(rule.n for rule in run.cluster.rules.values()))
     from_ms = max(0, first_ms - HISTORY_FACTOR * longest * run.window_ms)
     began_ms = min((from_ms, *(one.since_ms for one in known)))
@@ -112,7 +110,6 @@ def load_history(run: RunContext, first_ms: int, known: _Changes) -> list[Verdic
 
 
 def _silenced(run: RunContext, changes: _Changes, mutes: Sequence[Mute]) -> dict[str, str]:
-    """Why a change is not reported, by its key."""
     oldest_ms = run.as_of_ms - milliseconds_of(run.config.mail.tell_within) - run.window_ms
     silenced = {}
     parts: dict[str, list[str]] = defaultdict(list)
@@ -223,7 +220,6 @@ def queue_messages(run: RunContext, changes: _Changes, verdicts: Sequence[Verdic
 
 
 def _news(changes: Iterable[IncidentChange], reported: set[str]) -> list[IncidentChange]:
-    """Changes a channel has not reported."""
     known = {incident_of(key) for key in reported}
     news = []
     for change in changes:

@@ -163,7 +163,6 @@ def load_window_zones(
 
 
 def load_zone_loads(run: RunContext, window: TimeWindow) -> ZoneLoads:
-    """Bytes of each partition of a window by its producers' zone."""
     state, brokers = pl.DataFrame(run.load(CLUSTER_STATE, (window,))), run.rows(BROKERS, (window,))
     zones = load_window_zones(run, window, state, brokers, pl.DataFrame(run.load(CONSUMER_GROUPS, ())))
     return list_zone_loads(zones, pl.DataFrame(run.query(_KEYED, (window,), rows=KEY_TRAFFIC)))
@@ -183,7 +182,6 @@ def with_rack_aware_term(shares: pa.Table, window: WindowZones) -> pa.Table:
 
 
 def sum_slots(run: RunContext, window: TimeWindow) -> pl.DataFrame:
-    """Sums each broker's load in every slot of a window, for the peak and the scatter of shares."""
     sums = run.query(_SLOTS.format(slot_ms=slot_ms(run.window_ms), half=HALF), (window,), rows=RECORD_BATCHES)
     return pl.DataFrame(sums).with_columns(join_squares(pl.col("upper"), pl.col("lower")).alias("squared"))
 

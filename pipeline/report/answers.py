@@ -28,8 +28,6 @@ _BY_NAME = {table.name: table for table in TABLES}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Rows of a statement, and the statement as `partition-health sql` takes it."""
-
     name: str
     sql: str
     columns: tuple[str, ...]
@@ -50,8 +48,6 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Context of the report's queries: a warehouse, a cluster, the period and its newest window."""
-
     warehouse: Folder
     cluster: str
     period: TimeWindow
@@ -183,7 +179,6 @@ class Point:
     shown: Cell | None = None  # what the mark's title writes, if not the value
 
     def ends(self, row: AnswerRow) -> tuple[float, ...]:
-        """The values a row's mark reaches over; none where one is not known."""
         ends = tuple(cell_of(row, end) for end in (self.start, self.value) if end is not None)
         return () if None in ends else ends
 

@@ -73,8 +73,6 @@ SHARES = TableChart(
 
 
 def causes_of(broker: int, explained: Sequence[str] = ()) -> TableChart:
-    """How a broker comes from its fair share to its share, term by term; `explained`: what that means."""
-
     def say(rows: Rows) -> str:
         *steps, share = (row["end"] for row in rows if row["kind"] != "part")
         return (
@@ -93,7 +91,6 @@ def causes_of(broker: int, explained: Sequence[str] = ()) -> TableChart:
 
 
 def _steps(broker: int, rows: Rows) -> Iterator[AnswerRow]:
-    """The fair share, what each term adds to it or takes away, and the share; nothing where it was not split."""
     row = next((row for row in rows if row["broker_id"] == broker), None)
     if row is None or row["leaders_term"] is None:
         return

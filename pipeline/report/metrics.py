@@ -146,8 +146,6 @@ _JOB = "partition_health"
 
 
 class WindowMetrics(Collector):
-    """Metrics of a cluster's newest judged window; none where no window was judged."""
-
     def __init__(self, run: RunContext) -> None:
         self._run = run
 

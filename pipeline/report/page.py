@@ -70,8 +70,6 @@ ZONES = TableChart(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSection:
-    """A titled part of a cluster's report; charts that nothing is known for are left out."""
-
     name: str
     title: str
     rows: tuple[DrawnTable, ...]
@@ -200,7 +198,6 @@ _MOST_REPORTS = 24
 
 
 def write_report(html: str, path: Path) -> None:
-    """Writes a page as a whole; a reader finds the old one or the new one; `OSError` if it cannot be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, html.encode(), mode=0o644)
 

@@ -26,8 +26,6 @@ VERDICTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeStrip:
-    """The verdicts of every window, and the incidents below them."""
-
     answer: Answer
     incidents: Answer
     axis: Scale

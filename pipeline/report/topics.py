@@ -59,7 +59,6 @@ def topics_of(broker: int, expected_share: float) -> TableChart:
 
 
 def partitions_of(broker: int) -> TableChart:
-    """The partitions that a broker leads with most bytes above their topic's mean, and what makes them so."""
     signed = partial(format_bytes, sign=True)
     return TableChart(
         name="hot_partitions", sql=queries.HOT_PARTITIONS, values={"broker": f"{broker}"}, key="topic",
@@ -78,7 +77,6 @@ def partitions_of(broker: int) -> TableChart:
 
 
 def draw_heat_map(answer: Answer, topics: Answer, broker: int) -> dict[str, Any]:
-    """The map as the page lays it out: colour by bytes, in the order in which `topics` adds to the broker's excess."""
     by_topic: dict[str, list[AnswerRow]] = defaultdict(list)
     for row in answer.rows:
         by_topic[row["topic"]].append(row)
@@ -159,7 +157,6 @@ def _if_trusted(trust: str, column: ChartColumn) -> ChartColumn:
 
 
 def _prediction(name: str, observed: str, write: Callable[[float], str]) -> tuple[Point, ...]:
-    """Marks of a prediction with its range, beside what was observed."""
     return (
         Point("range", f"{name}_high", legend="range: nine real runs of ten lie in it", start=f"{name}_low"),
         Point("observed", observed, write, legend="observed"),

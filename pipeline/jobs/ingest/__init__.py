@@ -109,7 +109,6 @@ def _write_nodes(run: RunContext, given: IngestInput, names: tuple[str, ...], fr
 
 
 def write_traffic(run: RunContext, given: IngestInput, fresh: Windows) -> dict[str, int]:
-    """Record batches, and what the partitions got, summed up from them; `fresh`: windows that are replaced."""
     reading, live, spark = given.reading, given.reading.live, given.staging.spark
     batches = within(given.parts[Kind.BATCHES].frame(), fresh)
     versions = {RECORD_BATCHES.name: run.replace_frame(spark, RECORD_BATCHES, batches, fresh)}
@@ -127,7 +126,6 @@ def write_traffic(run: RunContext, given: IngestInput, fresh: Windows) -> dict[s
 
 
 def write_keys(run: RunContext, given: IngestInput, fresh: Windows) -> dict[str, int]:
-    """Writes key counts, hashes and strategies' answers; arguments as of `write_traffic`."""
     spark = given.staging.spark
     if not counts_keys(run, given.reading):
         for table in (KEY_TRAFFIC, KEY_MATRICES):
@@ -152,7 +150,6 @@ def write_keys(run: RunContext, given: IngestInput, fresh: Windows) -> dict[str,
 
 
 def write_arrivals(run: RunContext, given: IngestInput, fresh: Windows) -> dict[str, int]:
-    """When each record was created, how large it was and which key it had; arguments as of `write_traffic`."""
     chunks = given.parts[Kind.ARRIVALS]
     if not reads_arrivals(run, given.reading):
         run.replace(ARRIVALS, (), fresh)

@@ -152,7 +152,6 @@ def merge_problems(run: RunContext, given: IngestInput) -> dict[str, int]:
 def list_segments(
     retention_ms: Mapping[str, int], relative: Callable[[str], str], directory: LogDirectory
 ) -> Iterator[pa.Table]:
-    """Kernel: the segment files of a log directory's live replicas; `retention_ms` is by topic."""
     rows = [
         {
             "found_at": segment.path,

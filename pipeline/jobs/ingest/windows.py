@@ -75,7 +75,6 @@ def fresh_windows(run: RunContext, stale: set[TimeWindow]) -> tuple[TimeWindow, 
 def commit_windows(
     run: RunContext, given: IngestInput, stored: StoredWindows, expired: Expired, versions: dict[str, int]
 ) -> int:
-    """Writes `bronze.window_status`, last: from here on readers see the windows."""
     newest_ms = max((row["max_timestamp_ms"] for row in given.window_sums), default=None)
     unknown = _list_unknown_leaders(run)
     rows = []
@@ -111,7 +110,6 @@ def commit_windows(
 
 
 def _list_unknown_leaders(run: RunContext) -> dict[int, list[str]]:
-    """By window's start, the partitions that got batches of a leader epoch whose leader is not known, and why."""
     columns = ("window_start_ms", "topic", "partition", "leader_id", "leader_epoch")
     unknown: dict[int, list[str]] = defaultdict(list)
     rows = run.tuples(PARTITION_TRAFFIC, run.windows, *columns, where="leader_id < 0")

@@ -218,7 +218,6 @@ def _may_lead(replica: Row) -> bool:
 def load_doubts(
     run: RunContext, window: TimeWindow, topics: Collection[str], sizes: Mapping[str, int], candidate: str = IN_USE
 ) -> Doubts:
-    """Which replays of a window under a candidate are doubted, and by how much; `sizes`: bytes of every topic."""
     rows = run.tuples(SCENARIO_COMPARISON, (window,), "candidate", "topic", "trust")
     trust = {topic: trust for name, topic, trust in rows if name == candidate}
     tested = dict(run.tuples(BACK_TESTS, (window,), "topic", "share_error_points"))

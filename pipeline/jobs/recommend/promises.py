@@ -35,7 +35,6 @@ _OTHER_VOLUME = 0.25  # a change of the bytes produced that is worth a word
 
 
 def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int]) -> dict[int, BrokerAnswers]:
-    """Reads how fast these brokers answered in a window; without those whose latency nobody reports."""
     first_ms = max(0, window.start_ms - _LOOK_BACK * run.window_ms)
     reach = (TimeWindow(first_ms, window.end_ms),)
     by_broker: dict[int, dict[int, ProduceLatency]] = defaultdict(dict)
@@ -137,7 +136,6 @@ class PromiseLedger:
         self._read = cache(lambda start_ms: read_window(run, run.window_at(start_ms)))
 
     def judge(self, window: TimeWindow) -> tuple[list[Promise], dict[str, PromiseScore]]:
-        """Judges the promises of a window; returns them and the score of each kind of advice."""
         run, start_ms = self._run, window.start_ms
         from_ms = start_ms - WATCHED_WINDOWS * run.window_ms
         before = [one for one in self._promises if one.window_start_ms < start_ms]

@@ -89,7 +89,6 @@ def run(spark: SparkSession, run: RunContext, windows: Windows, begin: Begin = i
 
 
 def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
-    """Kernel: rows of some topics and their runs to rows of tables."""
     topics: list[TopicInput] = []
     packed: dict[TopicWindow, list[tuple[int, int, int, bytes]]] = defaultdict(list)
     columns = [column.to_pylist() for column in rows.columns]
@@ -107,7 +106,6 @@ def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
 
 
 def _describe_back_tests(rows: list[tuple[Any, ...]]) -> tuple[str, ...]:
-    """A line for all topics: how far predictions of the current setup are off."""
     tested = [(topic, points) for topic, _, points in rows if points is not None]
     if not tested:
         return ()
@@ -117,7 +115,6 @@ def _describe_back_tests(rows: list[tuple[Any, ...]]) -> tuple[str, ...]:
 
 
 def _describe_verdicts(rows: Iterable[tuple[Any, ...]]) -> tuple[str, ...]:
-    """A line per topic: which hash placed its keys, and in how many windows that was found."""
     by_topic: dict[str, Counter[str]] = defaultdict(Counter)
     for topic, verdict, record_count in rows:
         if record_count:

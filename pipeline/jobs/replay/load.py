@@ -53,7 +53,6 @@ _TRAFFIC_COLUMNS = (
 
 
 def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
-    """Loads some windows from the tables, without internal topics; a task reads what grows with records and samples."""
     before = [TimeWindow(window.start_ms - run.window_ms, window.start_ms) for window in windows]
     leaders: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
     log_starts: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
@@ -163,8 +162,6 @@ def _load_samples(
 
 
 class Readers(NamedTuple):
-    """Readers of what grows with the traffic, sent to where tasks run: of some sessions' rows in a window, and of their keys' hashes."""
-
     read_arrivals: partial[pa.Table]
     read_batches: partial[pa.Table]
     read_hashes: partial[KeyHashes]

@@ -109,7 +109,6 @@ class WindowReplay:
 
 
 def _with_leaders(recording: Recording, leaders: Mapping[tuple[str, int], int], racks: Mapping[int, str]) -> Recording:
-    """The recording without candidates, under other leaders and with further brokers."""
     planned = {
         where: {number: leaders.get((where[1], number), leader) for number, leader in led.items()}
         for where, led in recording.leaders.items()
@@ -120,7 +119,6 @@ def _with_leaders(recording: Recording, leaders: Mapping[tuple[str, int], int], 
 
 
 def _lend_middle(group: SessionGroup) -> SessionGroup:
-    """Gives brokers that no session of the group has met the service of the one in the middle."""
     middle = group.middle
     if middle is None:
         return group
