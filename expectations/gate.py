@@ -138,8 +138,7 @@ def _compare_contents(tables: Sequence[tuple[Table, int]], run: RunContext) -> p
 
 
 def select_named(suite: str, rows: pa.Table) -> pa.Table:
-    document = read_suite(suite)
-    named = rows.select(named_columns(document, rows.column_names))
+    named = rows.select(named_columns(read_suite(suite), rows.column_names))
     order = [name for name in ("window_start", "topic", "partition", "broker_id") if name in named.column_names]
     return named.sort_by([(name, "ascending") for name in order]) if order else named
 

@@ -144,8 +144,7 @@ def render_simulation(scenario: ScenarioFile, summaries: Sequence[VariantSummary
         axes.set_xscale("log")
         for row, summary in enumerate(summaries):
             for index, (label, name, colour) in enumerate(_LATENCIES):
-                offset = _spread(index, len(_LATENCIES))
-                _draw_range(axes, (row + offset, colour), summary.run[name], 1, label)
+                _draw_range(axes, (row + _spread(index, len(_LATENCIES)), colour), summary.run[name], 1, label)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} ms" if value < 1000 else f"{value / 1000:g} s")
         _dress(axes, summaries, "latency of a record, from send() to its acknowledgement")
         axes.set_yticks(range(len(summaries)), [""] * len(summaries))

@@ -99,9 +99,8 @@ class RunContext:
 
     def starts_in(self, tables: Iterable[Table], windows: Sequence[TimeWindow]) -> set[int]:
         """Starts of the windows of which one of the tables has rows, milliseconds."""
-        sql = "SELECT DISTINCT window_start FROM held"
-        columns = [self.query(sql, windows, held=table)["window_start"] for table in tables]
-        return {start_us // 1000 for starts in columns for start_us in starts.cast(pa.int64()).to_pylist()}
+        found = (self.query("SELECT DISTINCT window_start FROM held", windows, held=table) for table in tables)
+        return {start_ms for starts in found for (start_ms,) in tuples_of(starts, "window_start_ms")}
 
     def starts_to_replay(self, windows: Sequence[TimeWindow]) -> set[int]:
         """Starts of the windows that a replay makes rows of: it has those of all topics, or of what is stored of keys alone."""
@@ -113,13 +112,12 @@ class RunContext:
             return (), ""
         counted = "SELECT DISTINCT window_start FROM traffic WHERE batch_count > 0 AND count_kind IS DISTINCT FROM 'upper_bound'"
         sql = f"{counted} EXCEPT SELECT DISTINCT window_start FROM batches"  # noqa: S608 - our own words
-        starts = self.query(sql, windows, traffic=PARTITION_TRAFFIC, batches=RECORD_BATCHES)["window_start"]
-        dropped = {start_us // 1000 for start_us in starts.cast(pa.int64()).to_pylist()}
+        starts = self.query(sql, windows, traffic=PARTITION_TRAFFIC, batches=RECORD_BATCHES)
+        dropped = {start_ms for (start_ms,) in tuples_of(starts, "window_start_ms")}
         if not dropped:
             return tuple(windows), ""
-        newest = format_instant(max(dropped))
         text = (
-            f"{len(dropped)} window{'' if len(dropped) == 1 else 's'} up to {newest}: record batches are no longer kept"
+            f"{len(dropped)} window{'' if len(dropped) == 1 else 's'} up to {format_instant(max(dropped))}: record batches are no longer kept"
             " (sums_only, retention), so replay and shares stay as they are; ingest again what the logs still hold"
         )
         return tuple(window for window in windows if window.start_ms not in dropped), text

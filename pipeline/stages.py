@@ -146,8 +146,7 @@ def map_tasks(
                     yield from rows.cast(schema).to_batches()
                 _newest[1] += number == _newest[0]  # of stages beside each other the newest counts
 
-    frame = spark.range(0, len(tasks), 1, len(tasks))
-    return frame.mapInArrow(run, format_sql_schema(schema))
+    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, format_sql_schema(schema))
 
 
 def map_groups(

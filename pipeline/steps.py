@@ -184,22 +184,7 @@ def take_steps(
     progress: Progress | None = None,
     session: SparkSession | None = None,
 ) -> tuple[dict[str, list[StepReport]], list[PipelineError]]:
-    """Takes steps for one cluster after the other, in one session of Spark.
-
-    No cluster stops the others. After a failed replay health is judged all the same; another error ends the cluster's run.
-
-    `steps`: some of `STEPS`, in order.
-    `on_error`: called with every error when it occurs.
-    `begin`: called with each phase that begins, see `pipeline.progress.PHASES`.
-    `progress`: where people see how far it is; stderr by default.
-    `session`: one that outlasts the steps; else theirs ends with them.
-
-    Returns:
-        Reports of clusters that came to the last step, and the errors.
-
-    Raises:
-        ConfigError: before Spark starts, if a candidate cannot be replayed.
-    """
+    """Takes steps for one cluster after the other, in one session; no cluster stops another. Reports of those at their end, and errors."""
     done: dict[str, list[StepReport]] = {}
     errors: list[PipelineError] = []
     if replay_windows in steps:

@@ -34,9 +34,8 @@ class PromiseWindow:
     # by producer id and epoch, the version that the client itself tells its metrics (`app-info`, KIP-714)
     client_versions: Mapping[tuple[int, int], str] = field(default_factory=dict)
     heavy_keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    compared: Mapping[tuple[str, str], Row] = field(
-        default_factory=dict
-    )  # `gold.scenario_comparison` by candidate, topic
+    # `gold.scenario_comparison` by candidate, topic
+    compared: Mapping[tuple[str, str], Row] = field(default_factory=dict)
     placed: Mapping[tuple[str, str, int], float] = field(default_factory=dict)  # share by candidate, topic and broker
     back_tests: Mapping[str, Row] = field(default_factory=dict)  # `gold.back_tests`
     slow: Mapping[int, bool] = field(default_factory=dict)  # of brokers of which clients say it
@@ -131,9 +130,8 @@ def _shows(row: Row, candidate: Candidate, compared: Row, versions: Mapping[tupl
     version = versions.get(_session(row))
     answers: list[bool | None] = [_shows_setting(row, name, value) for name, value in candidate.config.items()]
     if candidate.client is not None:
-        number, wanted = read_kafka_version(version or ""), candidate.client.split()[-1]
-        is_new = parse_version(number) >= parse_version(wanted) if number else compared.get("is_as_in_use")
-        answers.append(is_new)
+        number, wanted = read_kafka_version(version or ""), parse_version(candidate.client.split()[-1])
+        answers.append(parse_version(number) >= wanted if number else compared.get("is_as_in_use"))
     if candidate.partitioner is not None:
         best = row["strategy"], row["runner_up"]
         is_either = best == ("java-builtin", _UNIFORM) and candidate.partitioner != _UNIFORM

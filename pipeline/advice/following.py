@@ -57,12 +57,11 @@ class LeaderReplay(NamedTuple):
 
 def move_partitions(partitions: Partitions, moves: Iterable[PartitionMove]) -> tuple[PlacedPartition, ...]:
     wanted = {(move.topic, move.partition): move.new_replicas for move in moves}
-    return tuple(
-        one
-        if (new := wanted.get((one.topic, one.partition))) is None
-        else replace(one, replicas=new, leader_id=new[0], in_sync=new)
-        for one in partitions
-    )
+    moved = []
+    for one in partitions:
+        new = wanted.get((one.topic, one.partition))
+        moved.append(one if new is None else replace(one, replicas=new, leader_id=new[0], in_sync=new))
+    return tuple(moved)
 
 
 def describe_ratios(ratios: Mapping[int, Ends], broker_id: int, target_ratio: float) -> dict[str, Any]:
@@ -174,13 +173,11 @@ def check_broker(hot: HotBroker) -> Recommendation:
             text += f" Were it as fast as the others, the replay puts the highest broker at {format_ratio(peak)}."
     else:
         title = f"find out why broker {broker_id} gets more: how fast it answers, and its producers' batching"
-        text = "Load follows this broker, and neither keys nor leaders explain it. "
-        text += (
-            "How long its clients wait is not known: scrape their metrics."
-            if answers is None
-            else f"It is not slow: producers wait {format_ms(answers.latency_avg_ms)} for it, {format_ms(answers.peers_ms)} "
-            "for the others."
-        )
+        waits = "How long its clients wait is not known: scrape their metrics."
+        if answers is not None:
+            own, others = format_ms(answers.latency_avg_ms), format_ms(answers.peers_ms)
+            waits = f"It is not slow: producers wait {own} for it, {others} for the others."
+        text = f"Load follows this broker, and neither keys nor leaders explain it. {waits}"
     return Recommendation(
         window_start_ms=hot.window_start_ms,
         subject=f"broker {broker_id}",
@@ -194,15 +191,13 @@ def check_broker(hot: HotBroker) -> Recommendation:
 
 
 def describe_answers(broker_id: int, answers: BrokerAnswers) -> str:
-    said = [
-        f"Producers wait {format_ms(answers.latency_avg_ms)} for broker {broker_id}, {format_ms(answers.peers_ms)} for the "
-        f"others ({format_ratio(answers.ratio_to_peers)})."
-    ]
+    own, others = format_ms(answers.latency_avg_ms), format_ms(answers.peers_ms)
+    ratio = format_ratio(answers.ratio_to_peers)
+    said = [f"Producers wait {own} for broker {broker_id}, {others} for the others ({ratio})."]
     hint, stages = _describe_stages(answers)
     said += [hint] if hint else []  # what to look at comes first: the first screen of a mail has no room for all of it
-    if answers.since_ms is not None:
-        before = " or longer" if answers.is_since_first else ""
-        said.append(f"It is slow since {format_clock(answers.since_ms)}{before}.")
+    before = " or longer" if answers.is_since_first else ""
+    said += [f"It is slow since {format_clock(answers.since_ms)}{before}."] if answers.since_ms is not None else []
     said.append(stages)
     busy = {name: idle for name, idle in answers.idle_ratios.items() if idle < _BUSY}
     said += [f"Its {name} are idle {format_percent(idle)} of the time." for name, idle in busy.items()]

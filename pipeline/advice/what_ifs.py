@@ -12,15 +12,7 @@ from pipeline.measures import zone_plans
 from pipeline.measures.reassignment import ReassignmentPlan, move_partition, plan_leaders, plan_replicas, replace_dead
 from pipeline.measures.window_loads import fair_parts
 from pipeline.model.number_text import format_name
-from pipeline.model.placement import (
-    Brokers,
-    PartitionMove,
-    Partitions,
-    Place,
-    PlacedPartition,
-    PlacementBroker,
-    Replicas,
-)
+from pipeline.model.placement import Brokers, PartitionMove, Partitions, PlacedPartition, PlacementBroker, Replicas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +64,7 @@ def pin_following(cluster: PlacedCluster, keyed: Collection[str]) -> PlacedClust
 class Following:
     keyed: frozenset[str]  # topics placed by keys
     # of the window, with new leaders by topic and partition, and the racks of brokers that are new
-    replay: Callable[[Mapping[Place, int], Mapping[int, str]], LeaderReplay]
+    replay: Callable[[Mapping[tuple[str, int], int], Mapping[int, str]], LeaderReplay]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,16 +112,10 @@ def foresee(
     free = make(replace(then, partitions=tuple(replace(one, is_pinned=False) for one in then.partitions)))
     moved = move_partitions(then.partitions, free.moves)
     planned = changed if free == plan else replay(moved)
-    own = Foreseen(
-        then=then,
-        plan=plan,
-        ratios={} if changed.reason else predict_following(then.partitions, then.brokers, changed.shares),
-        planned={}
-        if changed.reason
-        else predict_following(move_partitions(then.partitions, plan.moves), then.brokers, changed.shares),
-        is_replayed=bool(changed.shares),
-        reason=changed.reason or planned.reason,
-    )
+    placed = (then.partitions, move_partitions(then.partitions, plan.moves))
+    ratios = [{} if changed.reason else predict_following(one, then.brokers, changed.shares) for one in placed]
+    is_replayed, reason = bool(changed.shares), changed.reason or planned.reason
+    own = Foreseen(then=then, plan=plan, ratios=ratios[0], planned=ratios[1], is_replayed=is_replayed, reason=reason)
     if planned.reason:
         return own
     found = replace(own, plan=free, planned=predict_following(moved, then.brokers, planned.shares), is_replayed=True)
@@ -193,11 +179,13 @@ def plan_even(cluster: PlacedCluster, *, target_ratio: float, max_moved_bytes: i
     return replace(plan, kind=kind, moves=moves)
 
 
-def _key(partition: PlacedPartition) -> Place:
+def _key(partition: PlacedPartition) -> tuple[str, int]:
     return partition.topic, partition.partition
 
 
-def _moves(partitions: Partitions, wanted: Replicas, *, also: Collection[Place] = ()) -> tuple[PartitionMove, ...]:
+def _moves(
+    partitions: Partitions, wanted: Replicas, *, also: Collection[tuple[str, int]] = ()
+) -> tuple[PartitionMove, ...]:
     """Moves from replicas as they are to those wanted; of some partitions also where these are the same."""
     return tuple(
         move_partition(partition, wanted[_key(partition)])

@@ -11,14 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.alerting import http_request
 from pipeline.alerting.content import Content
-from pipeline.alerting.http_request import (
-    EXCHANGE_ERRORS,
-    REASON_LIMIT,
-    describe_answer,
-    describe_exchange,
-    exchange_once,
-)
 from pipeline.alerting.message import format_subject, message_of
 from pipeline.alerting.mutes import Mute, read_mutes
 from pipeline.config.mail import Alertmanager
@@ -71,7 +65,7 @@ class Silence:
 
     def describe(self) -> str:
         said = f"{SILENCED} until {format_instant(self.until_ms)} by {self.created_by}: {self.comment}"
-        return format_name(said, REASON_LIMIT)
+        return format_name(said, http_request.REASON_LIMIT)
 
 
 def find_covering(silences: Sequence[Silence], alerts: Sequence[Mapping[str, str]]) -> list[list[Silence]]:
@@ -169,12 +163,14 @@ def _ask(alertmanager: Alertmanager, method: str, what: str, body: object = None
     url, name = f"{alertmanager.url.rstrip('/')}/api/v2/{what}", f"Alertmanager {alertmanager.name}"
     try:
         client = alertmanager.async_client()
-        answer, content = exchange_once(client, client.build_request(method, url, json=body), most_bytes=_MOST_BYTES)
-    except EXCHANGE_ERRORS as error:
-        reason = describe_exchange(error, alertmanager.hide)
+        answer, content = http_request.exchange_once(
+            client, client.build_request(method, url, json=body), most_bytes=_MOST_BYTES
+        )
+    except http_request.EXCHANGE_ERRORS as error:
+        reason = http_request.describe_exchange(error, alertmanager.hide)
         raise UnusableServerError(f"{name}: {reason}") from None  # the cause may hold a secret
     if not answer.is_success:
-        reason = describe_answer(content, alertmanager.hide)
+        reason = http_request.describe_answer(content, alertmanager.hide)
         raise DeliveryError(f"{name} answered {answer.status_code}: {reason}")
     if len(content) > _MOST_BYTES:
         raise DeliveryError(f"{name}: its answer has more than {_MOST_BYTES:,} bytes")

@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import Final, Literal
 
@@ -115,11 +116,9 @@ def render_table(table: MailTable, width: int = TABLE_WIDTH) -> str:
     """
     lines = [tuple(column.title for column in table.columns), *table.rows]
     limits = _cell_limits(lines, table.columns, width)
+    wrap = partial(textwrap.wrap, break_long_words=False, break_on_hyphens=False)
     cells = [
-        [
-            textwrap.wrap(cell, limit, break_long_words=False, break_on_hyphens=False) or [""] if limit else [cell]
-            for cell, limit in zip(line, limits, strict=True)
-        ]
+        [wrap(cell, limit) or [""] if limit else [cell] for cell, limit in zip(line, limits, strict=True)]
         for line in lines
     ]
     widths = [max(len(part) for line in cells for part in line[at]) for at in range(len(table.columns))]

@@ -141,12 +141,7 @@ def _session(smtp: Smtp) -> Iterator[smtplib.SMTP]:
         raise UnusableServerError(_describe_error(error, smtp)) from None  # the cause may hold the password
     try:
         yield server
-    except (
-        smtplib.SMTPException,
-        OSError,
-        ValueError,
-        LookupError,
-    ) as error:  # the last two: addresses smtplib cannot send
+    except (smtplib.SMTPException, OSError, ValueError, LookupError) as error:  # addresses smtplib cannot send, too
         server.close()
         raise DeliveryError(_describe_error(error, smtp)) from None
     with contextlib.suppress(smtplib.SMTPException, OSError):

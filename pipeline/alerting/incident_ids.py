@@ -215,16 +215,13 @@ def _remember_starts(changes: list[IncidentChange], known: Iterable[KnownInciden
     """Notes which start was told last; the first new change of an incident says it where that is another one."""
     stored = {(change.key, change.incident_id): change for one in known for change in one.changes}
     before = {one.incident_id: one.last.told_ms for one in known}
-    told = dict(before)
-    for change in changes:
-        if (change.key, change.incident_id) not in stored:
-            told[change.incident_id] = change.since_ms
+    new = [change for change in changes if (change.key, change.incident_id) not in stored]
+    told = before | {change.incident_id: change.since_ms for change in new}
     noted = []
     for change in sorted(changes, key=lambda one: (one.window_start_ms, not one.is_open)):
         own, told_ms = stored.get((change.key, change.incident_id)), told.get(change.incident_id, change.since_ms)
         moved_ms = own.moved_from_ms if own else before.pop(change.incident_id, None)
-        if own is None and moved_ms == change.since_ms:
-            moved_ms = None
+        moved_ms = None if own is None and moved_ms == change.since_ms else moved_ms
         told_since_ms = None if told_ms == change.since_ms else told_ms
         noted.append(replace(change, told_since_ms=told_since_ms, moved_from_ms=moved_ms))
     return noted

@@ -95,18 +95,7 @@ def fold_verdicts(
     judged_until_ms: int = 0,
     taken: Collection[str] = (),
 ) -> tuple[IncidentChange, ...]:
-    """Folds verdicts into state changes of incidents, by the rules above.
-
-    `verdicts`: of one cluster, any rules and subjects; at most one per rule, subject and window.
-    `open_incidents`: what was open before the first of `verdicts`, see `open_before`.
-    `history`: verdicts of earlier windows: n-1 windows back and, of incidents that are open or stored, back to their
-    `since_ms`. More does no harm; windows from the first of `verdicts` on are ignored.
-    `stored`: changes as they are stored in windows from the first of `verdicts` on, and from the start of these incidents
-    on.
-    `judged_until_ms`: the newest window that was judged by then.
-    `taken`: further ids that are in use.
-    Returns changes by window, then rule, then subject.
-    """
+    """Folds verdicts into changes by the rules above; `history` and `stored` reach back to the start of incidents open or stored."""
     if not verdicts:
         return ()
     first_ms = min(verdict.window_start_ms for verdict in verdicts)

@@ -37,8 +37,7 @@ class Mute(Section):
 
     def covers(self, cluster: str, change: IncidentChange, merged: Sequence[str] = ()) -> bool:
         """Whether a change is muted; a mute of an incident goes on for the one that it was `merged` into."""
-        ids = (change.incident_id, *merged)
-        return self.fits(change.window_start_ms, cluster, change.rule, change.subject, ids)
+        return self.fits(change.window_start_ms, cluster, change.rule, change.subject, (change.incident_id, *merged))
 
     def fits(self, at_ms: int, cluster: str, rule: str, subject: str, incident_ids: Sequence[str]) -> bool:
         names, patterns = (cluster, rule, subject), (self.cluster, self.rule, self.subject)

@@ -45,8 +45,8 @@ def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
     finally:
         logger.removeFilter(silence)
     if not answer.is_success:
-        reason = describe_answer(body, webhook.hide)
-        raise DeliveryError(f"webhook {webhook.name} answered {answer.status_code}: {reason}")
+        said = describe_answer(body, webhook.hide)
+        raise DeliveryError(f"webhook {webhook.name} answered {answer.status_code}: {said}")
     return f"webhook {webhook.name}"
 
 

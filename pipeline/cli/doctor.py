@@ -50,8 +50,7 @@ def run(args: argparse.Namespace) -> int:
     for finding in examine(args.config):
         findings.append(finding)
         if not args.json:
-            sys.stdout.write(as_text(finding))
-            sys.stdout.flush()
+            print(as_text(finding), end="", flush=True)
     is_ok = all(finding.is_ok for finding in findings)
     if args.json:
         document = {"is_ok": is_ok, "checks": [asdict(finding) for finding in findings]}

@@ -168,8 +168,7 @@ def lookup_row(way: SegmentLookup, target: Row) -> Row:
 
 
 def _codec_name(batch: BatchHeader) -> str:
-    known = {codec.value: codec.name.lower() for codec in Codec}
-    return known.get(batch.codec, str(batch.codec))
+    return {codec.value: codec.name.lower() for codec in Codec}.get(batch.codec, str(batch.codec))
 
 
 def _index_lookup(way: SegmentLookup) -> IndexLookup | None:

@@ -162,6 +162,4 @@ def read_metric_source(text: str) -> dict[str, Any]:
 
 
 def read_candidates(path: Path | None) -> Sequence[Candidate]:
-    if path is None:
-        return DEFAULT_CANDIDATES
-    return read_yaml(path).validate(_CandidateFile).candidates
+    return DEFAULT_CANDIDATES if path is None else read_yaml(path).validate(_CandidateFile).candidates

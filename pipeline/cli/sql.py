@@ -131,9 +131,7 @@ def answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
     except Py4JError as error:  # what Spark has no words of its own for
         said = str(getattr(error, "java_exception", None) or error).partition("\n")[0]
         raise ConfigError(f"Spark cannot run it: {format_name(said, 300)}") from error
-    if as_json:
-        return json.dumps(rows.to_pylist(), indent=1, default=_as_json) + "\n"
-    return format_rows(rows)
+    return json.dumps(rows.to_pylist(), indent=1, default=_as_json) + "\n" if as_json else format_rows(rows)
 
 
 def format_rows(rows: pa.Table) -> str:

@@ -78,8 +78,7 @@ def run(args: argparse.Namespace) -> int:
     if args.cluster is None and len(config.clusters) > 1:
         raise ConfigError(f"say which cluster: --cluster {' or '.join(config.clusters)}")
     now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
-    window_ms = milliseconds_of(config.window)
-    span = TimeWindow(now_ms - window_ms, now_ms)
+    span = TimeWindow(now_ms - milliseconds_of(config.window), now_ms)
     (run,) = plan_runs(config, span, run_id="what-if", now_ms=now_ms, cluster=args.cluster)
     newest = ask_newest(run, run.now_ms)
     if newest is None:

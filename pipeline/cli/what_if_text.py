@@ -88,9 +88,7 @@ def format_what_if(document: dict[str, Any], foreseen: Foreseen, target: float) 
 
 def _with_range(row: dict[str, Any], name: str) -> str:
     low, ratio, high = (row[f"{name}{end}"] for end in ("_low", "", "_high"))
-    if ratio is None:
-        return "-"
-    return format_ratio(ratio) + (f" [{low:.2f}, {high:.2f}]" if high > low else "")
+    return "-" if ratio is None else format_ratio(ratio) + (f" [{low:.2f}, {high:.2f}]" if high > low else "")
 
 
 def _describe_following(document: dict[str, Any], cluster: PlacedCluster) -> str:

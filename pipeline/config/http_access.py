@@ -1,8 +1,4 @@
-"""HTTP access to servers: identity and certificates, and the limits of a reader of metrics.
-
-Secrets never stand in the file: it names environment variables. What a scraper must not do unasked (follow a redirect to
-another host, take any amount of bytes) is off unless allowed here.
-"""
+"""HTTP access to servers: identity, certificates and limits; secrets come from environment variables, never from the file."""
 
 from __future__ import annotations
 
@@ -92,8 +88,7 @@ def _list_forms(secret: str, user: str) -> Iterator[str]:
 def _encode_inside(secret: bytes, before: int) -> str:
     """The characters of a longer base64 text that tell of a secret alone, which has so many bytes before it, modulo 3."""
     text = base64.b64encode(b"\0" * before + secret).decode()
-    bits = 8 * (before + len(secret))
-    return text[-(-8 * before // 6) : bits // 6]
+    return text[-(-8 * before // 6) : (8 * (before + len(secret))) // 6]
 
 
 _PROBE_TIMEOUT_S = 5.0

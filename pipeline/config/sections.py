@@ -167,9 +167,7 @@ Retention = Annotated[dict[str, Duration], AfterValidator(_check)]
 
 def retention_of(retention: Mapping[str, timedelta], table: Table) -> timedelta | None:
     """How long a table's rows are kept: its own entry, or its layer's; None is for ever."""
-    if table.name not in _NAMES:
-        return None
-    return retention.get(table.name) or retention.get(table.layer)
+    return None if table.name not in _NAMES else retention.get(table.name) or retention.get(table.layer)
 
 
 class Zones(Section):

@@ -1,8 +1,4 @@
-"""YAML files read into models, with file, line and column of every value that is refused.
-
-A scalar reaches the model as it is written: the type of the key says what the text means, not YAML. So a `version: 3.10`
-is no 3.1, a topic may be called `no`, and a date needs no quotes. Only null and what is empty is YAML's.
-"""
+"""YAML files read into models, each scalar as it is written, so that `3.10` is no 3.1; what is refused has file, line and column."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -61,25 +61,18 @@ _IN_SHORT = {
 
 
 def _skew_terms(causes: ShareCauses) -> dict[Cause, float]:
-    parts = {
-        Cause.HEAVY_KEYS: causes.heavy_keys_term,
-        Cause.HASH_LUCK: causes.hash_luck_term,
-        Cause.REMAINDER: causes.remainder_term,
-    }
-    known = {name: points for name, points in parts.items() if points is not None}
-    if len(known) < len(parts):
+    keys, luck, rest = causes.heavy_keys_term, causes.hash_luck_term, causes.remainder_term
+    if keys is None or luck is None or rest is None:
         return {}
-    racks = causes.rack_aware_term
-    return known if not racks else {**known, Cause.RACK_AWARE: racks, Cause.REMAINDER: known[Cause.REMAINDER] - racks}
+    racks = causes.rack_aware_term or 0.0
+    known = {Cause.HEAVY_KEYS: keys, Cause.HASH_LUCK: luck, Cause.REMAINDER: rest - racks}
+    return known | ({Cause.RACK_AWARE: racks} if racks else {})
 
 
 def _largest(causes: ShareCauses, evidence: BrokerShareEvidence) -> tuple[Cause, Cause]:
     """The largest term, and of partition skew its largest part, as far as that is known, or what the producers do."""
-    terms = {
-        Cause.LEADERS: causes.leaders_term,
-        Cause.TOPIC_MIX: causes.topic_mix_term,
-        Cause.PARTITION_SKEW: causes.partition_skew_term,
-    }
+    terms = {Cause.LEADERS: causes.leaders_term, Cause.TOPIC_MIX: causes.topic_mix_term}
+    terms[Cause.PARTITION_SKEW] = causes.partition_skew_term
     parts = _skew_terms(causes)
     largest = max(terms, key=lambda name: terms[name])
     part = max(parts, key=lambda name: parts[name]) if largest is Cause.PARTITION_SKEW and parts else largest
@@ -221,10 +214,9 @@ def _describe_share(evidence: BrokerShareEvidence) -> Brief:
         facts += _describe_first(evidence.recommendations, fair)
     elif advice := advise_cause(evidence):
         facts.append(("Do first", f"{advice} (no action was found whose effect can be predicted)"))
-    return Brief(
-        headline=f"Broker {evidence.broker_id} carries {shares} ({format_ratio(ratio)}, limit {format_ratio(change.limit_value)})",
-        facts=tuple(facts),
-    )
+    limit = format_ratio(change.limit_value)
+    headline = f"Broker {evidence.broker_id} carries {shares} ({format_ratio(ratio)}, limit {limit})"
+    return Brief(headline=headline, facts=tuple(facts))
 
 
 def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> list[tuple[str, str]]:
@@ -234,9 +226,8 @@ def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> l
         facts.append(("Predicted", "no figure: it depends on what you find"))
     else:
         enough = "enough to resolve it" if first.is_enough else _fall_short(first)
-        copies = ""
-        if first.moved_bytes or first.election_json is not None:
-            copies = f"; copies {format_bytes(first.moved_bytes) if first.moved_bytes else 'nothing'}"
+        copied = format_bytes(first.moved_bytes) if first.moved_bytes else "nothing"
+        copies = f"; copies {copied}" if first.moved_bytes or first.election_json is not None else ""
         facts.append(("Predicted", f"share then {format_predicted(first, fair)}, {enough}{copies}"))
     said = ""
     for sentence in _SENTENCES.split(first.text.replace("`", "")):
@@ -245,7 +236,7 @@ def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> l
         if len(said) + len(sentence) > _BASIS_LENGTH and said:
             break
         said = f"{said} {sentence}".strip()
-    facts.append(("Basis", (said)))
+    facts.append(("Basis", said))
     other = next((one for one in others if one.predicted_ratio is not None), None)
     if other is not None:
         title = other.title.replace("`", "")
@@ -268,9 +259,9 @@ def _describe_source(evidence: IncidentEvidence) -> Brief:
         *over, _ = _over(evidence)
         do = ("Do", f"judge the windows in between: {evidence.command('run')} --window {evidence.span}")
         return Brief(headline=f"Source {source} is complete again", facts=(*over, do))
-    effect = "shares are judged without it; what it alone reports is unknown"
-    if is_record_source(evidence.change.subject):
-        effect = "brokers' shares of these windows are not judged"
+    effect = "brokers' shares of these windows are not judged"
+    if not is_record_source(evidence.change.subject):
+        effect = "shares are judged without it; what it alone reports is unknown"
     return Brief(
         headline=f"Source {source} is incomplete or late",
         facts=(
@@ -283,29 +274,23 @@ def _describe_source(evidence: IncidentEvidence) -> Brief:
 
 
 def _describe_rule(evidence: IncidentEvidence) -> Brief:
-    change, rule = evidence.change, RULES[evidence.change.rule]
-    subject = format_name(change.subject, 120)
-    subject = f"{subject[:1].upper()}{subject[1:]}"
+    change, rule, name = evidence.change, RULES[evidence.change.rule], format_name(evidence.change.subject, 120)
+    subject = f"{name[:1].upper()}{name[1:]}"
     if not change.is_open:
         recovered = "" if change.state == "withdrawn" else " recovered,"
         return Brief(headline=f"{subject}{recovered} no longer: {rule.meaning}", facts=_over(evidence))
     value = "" if change.value is None else f"{format_measure(change.rule, change.value)}, "
-    return Brief(
-        headline=f"{subject}: {rule.meaning} ({value}limit {format_measure(change.rule, change.limit_value)})",
-        facts=(
-            ("Since", _since(evidence)),
-            ("Why", format_name(evidence.reason, _REASON_LENGTH)),
-            ("Do first", rule.advice),
-        ),
-    )
+    headline = f"{subject}: {rule.meaning} ({value}limit {format_measure(change.rule, change.limit_value)})"
+    why = ("Why", format_name(evidence.reason, _REASON_LENGTH))
+    return Brief(headline=headline, facts=(("Since", _since(evidence)), why, ("Do first", rule.advice)))
 
 
 def format_predicted(recommendation: Recommendation, expected_share: float, *, with_range: bool = True) -> str:
     """Predicted share, and its range where chance or unknown keys leave one and it is wanted."""
-    ratio, low = recommendation.predicted_ratio, recommendation.predicted_ratio_low
-    high = recommendation.predicted_ratio_high
+    one = recommendation
+    ratio, low, high = one.predicted_ratio, one.predicted_ratio_low, one.predicted_ratio_high
     if ratio is None or low is None or high is None:
         return NOT_PREDICTED
-    share, least, most = (format_percent(one * expected_share, 1) for one in (ratio, low, high))
+    share, least, most = (format_percent(end * expected_share, 1) for end in (ratio, low, high))
     is_wide = with_range and high - low > _EVEN
     return f"{share} [{least.removesuffix(' %')}, {most.removesuffix(' %')}]" if is_wide else share

@@ -32,17 +32,10 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import ConfigError, DeliveryError, PipelineError, StorageError, UnusableServerError
 from pipeline.model.incident import AlertMessage
 from pipeline.model.window import DAY_MS, milliseconds_of
-from pipeline.storage.outbox import (
-    delivering,
-    mark_attempt,
-    mark_delivered,
-    mark_failed,
-    pending,
-    queue,
-    went_by_server,
-)
+from pipeline.storage import outbox
 from pipeline.storage.rows import load_rows
 from pipeline.tables.incidents import INCIDENTS
+from pipeline.tables.values import tuples_of
 
 _MOST_REPORT_BYTES = 2_000_000  # servers refuse mails of 10 MB and more; a file grows by a third on its way
 _FIRST_WAIT_MS = 30_000
@@ -78,7 +71,7 @@ def run(
     wait_s: float = 60,
 ) -> DeliveryReport:
     """Delivers every message that is due; one that fails stops no other, and waits twice as long each time, until it is given up."""
-    with delivering(config.local_folder, wait_s=wait_s) as is_ours:
+    with outbox.delivering(config.local_folder, wait_s=wait_s) as is_ours:
         if not is_ours:
             return DeliveryReport(notes=("another process is delivering",))
         return _deliver_due(config, smtp, now_ms, clock)
@@ -111,12 +104,12 @@ def deliver_or_queue(
         payload=payload,
         queued_at_ms=now_ms,
     )
-    queue(config.warehouse, message, run_id="failure")
+    outbox.queue(config.warehouse, message, run_id="failure")
     return f"queued, as {reason}", False
 
 
 def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: Callable[[], float]) -> DeliveryReport:
-    waiting, notes = _leave_out_gone(config, pending(config.warehouse), now_ms)
+    waiting, notes = _leave_out_gone(config, outbox.pending(config.warehouse), now_ms)
     due = [message for message in waiting if (message.next_attempt_at_ms or 0) <= now_ms]
     delivered: list[tuple[AlertMessage, str]] = []
     failures = _hold_mails(config, smtp, due, now_ms)
@@ -134,7 +127,7 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
             continue
         began_s, ids = clock(), [message.message_id for message in lot]
         wait_ms = min(_FIRST_WAIT_MS << min(lot[0].attempt_count, 20), _LONGEST_WAIT_MS)
-        mark_attempt(config.warehouse, *ids, retry_at_ms=now_ms + wait_ms)
+        outbox.mark_attempt(config.warehouse, *ids, retry_at_ms=now_ms + wait_ms)
         try:
             delivery = _deliver(config, smtp, lot, now_ms)
         except Exception as error:  # noqa: BLE001 - no message stops the others
@@ -153,15 +146,14 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
             spent_s[channel] += clock() - began_s
         failures += [f"{lot[0].message_id}: {answer}" for answer in delivery.refused]
         if delivery.put_off:  # a mail, which is a lot of its own
-            mark_failed(config.warehouse, *ids, error=delivery.describe_rest(), left=delivery.put_off)
+            outbox.mark_failed(config.warehouse, *ids, error=delivery.describe_rest(), left=delivery.put_off)
             notes.append(f"{ids[0]}: {delivery.describe_rest()}")
             continue
         place = delivery.delivered_to + "".join(f"; refused {answer}" for answer in delivery.refused)
-        mark_delivered(config.warehouse, *ids, delivered_to=place, now_ms=now_ms)
+        outbox.mark_delivered(config.warehouse, *ids, delivered_to=place, now_ms=now_ms)
         delivered += [(message, delivery.delivered_to) for message in lot]
     notes += keep_firing(config, now_ms=now_ms)
-    left_count = len(waiting) - len(due)
-    if left_count:
+    if left_count := len(waiting) - len(due):
         notes.append(f"{left_count} messages wait for their next attempt: partition-health outbox")
     counts = f"{len(delivered)} of {len(due)} messages delivered, {len(waiting) - len(delivered)} stay in the outbox"
     failure = f"{counts}; first failure: {failures[0]}" if failures else None
@@ -173,14 +165,14 @@ def _hold_mails(config: PipelineConfig, smtp: Smtp | None, due: Sequence[AlertMe
     ids = [message.message_id for message in due if message.channel == MAIL_CHANNEL]
     if not ids or not _lacks_server(config, smtp, now_ms):
         return []
-    mark_failed(config.warehouse, *ids, error=_NO_SERVER)
+    outbox.mark_failed(config.warehouse, *ids, error=_NO_SERVER)
     return [_NO_SERVER]
 
 
 def _lacks_server(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> bool:
     """No mail server is named where mails went to one: Airflow says that it has no connection where it cannot ask for it."""
     try:
-        return smtp is None and went_by_server(config.warehouse, now_ms - _SERVER_DAYS * DAY_MS)
+        return smtp is None and outbox.went_by_server(config.warehouse, now_ms - _SERVER_DAYS * DAY_MS)
     except StorageError:  # a mail may be about this
         return False
 
@@ -197,8 +189,7 @@ def _fails_no_task(message: AlertMessage) -> bool:
 def _leave_out_gone(
     config: PipelineConfig, waiting: Sequence[AlertMessage], now_ms: int
 ) -> tuple[list[AlertMessage], list[str]]:
-    others = {one.name for one in config.mail.webhooks} | {one.name for one in config.mail.alertmanagers}
-    known = others | {MAIL_CHANNEL}
+    known = {MAIL_CHANNEL, *(one.name for one in (*config.mail.webhooks, *config.mail.alertmanagers))}
     gone: dict[str, list[str]] = defaultdict(list)
     for message in waiting:
         if message.channel not in known:
@@ -206,7 +197,7 @@ def _leave_out_gone(
     notes = []
     for channel, ids in gone.items():
         reason = f"given up: the configuration has no webhook or Alertmanager {channel} any more"
-        mark_failed(config.warehouse, *ids, error=reason, given_up_at_ms=now_ms)
+        outbox.mark_failed(config.warehouse, *ids, error=reason, given_up_at_ms=now_ms)
         notes.append(f"{len(ids)} message{'' if len(ids) == 1 else 's'} {reason}")
     return [message for message in waiting if message.channel in known], notes
 
@@ -240,17 +231,17 @@ def _leave_out_silenced(
     quiet = {m.message_id for m in due if m.message_id not in alerts and m.message_id in silenced}
     for message in (one for one in due if one.message_id in quiet):
         reason = silenced[message.message_id].describe()
-        mark_failed(config.warehouse, message.message_id, error=reason, given_up_at_ms=now_ms)
+        outbox.mark_failed(config.warehouse, message.message_id, error=reason, given_up_at_ms=now_ms)
         notes.append(f"{message.subject_line}: {reason}")
     return [message for message in due if message.message_id not in quiet], notes
 
 
 def _load_labels(config: PipelineConfig, due: Sequence[AlertMessage]) -> dict[tuple[str, str], dict[str, str]]:
-    labels = {}
+    labels, columns = {}, ("incident_id", "rule", "subject")
     for cluster in {message.cluster for message in due} if config.mail.alertmanagers else ():
-        columns = ("incident_id", "rule", "subject")
-        for row in load_rows(config.warehouse, INCIDENTS, cluster=cluster, columns=columns).to_pylist():
-            labels[cluster, row["incident_id"]] = alert_labels(cluster, row["rule"], row["subject"])
+        rows = load_rows(config.warehouse, INCIDENTS, cluster=cluster, columns=columns)
+        for incident_id, *about in tuples_of(rows, *columns):
+            labels[cluster, incident_id] = alert_labels(cluster, *about)
     return labels
 
 
@@ -312,6 +303,6 @@ def _keep_failure(config: PipelineConfig, lot: Sequence[AlertMessage], reason: s
         ids = [m.message_id for m in lot if (now_ms - m.queued_at_ms >= give_up_after_ms) is is_over]
         said = f"given up after {lot[0].attempt_count + 1} attempts: {reason}" if is_over else reason
         if ids:
-            mark_failed(config.warehouse, *ids, error=said, given_up_at_ms=now_ms if is_over else None)
+            outbox.mark_failed(config.warehouse, *ids, error=said, given_up_at_ms=now_ms if is_over else None)
         kept += [f"{message_id}: {said}" for message_id in ids]
     return kept

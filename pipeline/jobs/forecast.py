@@ -68,9 +68,8 @@ def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_H
     per_s = pl.col("value") * 1000 / run.window_ms
     brokers = query(_BROKERS, BROKER_SHARE)
     total = pl.col("value").sum().over("step")
-    ratios = brokers.filter((total > 0) & (pl.col("expected_share") > 0)).with_columns(
-        value=pl.col("value") / total / pl.col("expected_share")
-    )
+    fair = pl.col("expected_share")
+    ratios = brokers.filter((total > 0) & (fair > 0)).with_columns(value=pl.col("value") / total / fair)
     return (
         history("share_ratio", "broker {}", ratios),
         history("bytes_per_s", "broker {}", brokers.with_columns(per_s), "volume"),

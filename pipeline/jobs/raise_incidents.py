@@ -61,12 +61,11 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
         taken=set(earlier["incident_id"].to_pylist()),
     )
     changes = end_gone(run, opened, changes, verdicts)
-    mutes: tuple[Mute, ...] = ()
     problems: tuple[str, ...] = ()
     try:
         mutes = read_mutes(run.config.mail.mutes)
     except ConfigError as error:  # an unreadable file mutes nothing, and this is reported
-        problems = (f"nothing is muted: {error}",)
+        mutes, problems = (), (f"nothing is muted: {error}",)
     silenced = _silenced(run, changes, mutes)
     rows = ({**row_of(change, INCIDENTS), "silenced_by": silenced.get(change.key)} for change in changes)
     gone = {change.incident_id for change in changes if _has_no_verdict(change)}
@@ -105,8 +104,7 @@ def load_history(run: RunContext, first_ms: int, known: _Changes) -> list[Verdic
     if began_ms < from_ms:
         subjects = sorted({format_datafusion_text(f"{one.rule} {one.subject}") for one in known})
         wanted += f" OR rule || ' ' || subject IN ({', '.join(subjects)})"
-    before = (TimeWindow(began_ms, first_ms),)
-    return run.values(Verdict, VERDICTS, before, where=wanted)
+    return run.values(Verdict, VERDICTS, (TimeWindow(began_ms, first_ms),), where=wanted)
 
 
 def _silenced(run: RunContext, changes: _Changes, mutes: Sequence[Mute]) -> dict[str, str]:
@@ -215,8 +213,7 @@ def queue_messages(run: RunContext, changes: _Changes, verdicts: Sequence[Verdic
             report = run.config.report_link(run.cluster_name, change.window_start_ms)
             alert = render_alert(describe((change,)), change, alertmanager, report=report, now_ms=run.now_ms)
             messages.append(alert)
-    rows = run.table_of(ALERT_OUTBOX, messages)
-    return merge_rows(rows, run.warehouse, ALERT_OUTBOX, insert_only=True)
+    return merge_rows(run.table_of(ALERT_OUTBOX, messages), run.warehouse, ALERT_OUTBOX, insert_only=True)
 
 
 def _news(changes: Iterable[IncidentChange], reported: set[str]) -> list[IncidentChange]:
@@ -289,8 +286,7 @@ def find_gone(run: RunContext, change: IncidentChange, skipped: Collection[int])
         f"SELECT window_start, bool_or({is_there}) AS is_there FROM held "  # noqa: S608 - names of ours, texts quoted
         f"GROUP BY window_start HAVING {seen} ORDER BY window_start"
     )
-    span = (TimeWindow(change.window_start_ms, END_OF_TIME_MS),)
-    rows = run.query(sql, span, held=table)
+    rows = run.query(sql, (TimeWindow(change.window_start_ms, END_OF_TIME_MS),), held=table)
     rests_on_records = table not in (WINDOW_STATUS, RULE_MEASURES) and is_there != "false"
     missing = skipped if rests_on_records else ()
     seen_ms = change.window_start_ms

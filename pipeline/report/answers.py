@@ -80,9 +80,7 @@ def ask_newest(run: RunContext, until_ms: int) -> Asker | None:
     until = TimeWindow(0, until_ms)
     asker = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=until, window=until)
     (row,) = asker.ask("newest", NEWEST).rows
-    if row["newest"] is None:
-        return None
-    return replace(asker, window=run.window_at(milliseconds_of(row["newest"])))
+    return None if row["newest"] is None else replace(asker, window=run.window_at(milliseconds_of(row["newest"])))
 
 
 def pivot_columns(brokers: Sequence[int], expression: str) -> str:
@@ -192,7 +190,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableChart:
+class Chart:
     name: str
     sql: str
     title: str | Callable[[Rows], str]
@@ -231,7 +229,7 @@ class TableChart:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnTable:
     answer: Answer
-    chart: TableChart
+    chart: Chart
     title: str
     says: str
     rows: tuple[tuple[AnswerRow, tuple[Mark, ...]], ...]  # with their marks

@@ -16,7 +16,7 @@ from pipeline.files import replace_file
 from pipeline.model.number_text import escape_hidden, format_between, format_bytes, format_clock, format_name
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report import queries
-from pipeline.report.answers import Asker, ChartColumn, DrawnTable, Point, Rows, TableChart, Words, ask_newest, cell_of
+from pipeline.report.answers import Asker, Chart, ChartColumn, DrawnTable, Point, Rows, Words, ask_newest, cell_of
 from pipeline.report.brokers import LATENCY, ROOM, SHARES, WAITING, causes_of
 from pipeline.report.status import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES, Status, find_status
 from pipeline.report.timeline import LATENCY_LINES, SHARE_LINES, TimeStrip, draw_strip
@@ -53,7 +53,7 @@ def _say(rows: Rows) -> str:
     return f"{format_bytes(between)} go from zone to zone{money}; of what is produced {across / whole:.0%}.{guess}"
 
 
-ZONES = TableChart(
+ZONES = Chart(
     name="zones", sql=queries.ZONES, title="Bytes from zone to zone", says=_say, most_rows=_SHOWN,
     columns=(
         Words("kind", "kind"),
@@ -124,11 +124,11 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
     explained = status.explained or dict.fromkeys((*fair, 0)[:1], ())  # else of the highest share ratio
     first = next(iter(explained))
 
-    def draw(*charts: TableChart) -> tuple[DrawnTable, ...]:
+    def draw(*charts: Chart) -> tuple[DrawnTable, ...]:
         drawn = (chart.draw(asker.ask(chart.name, chart.sql, chart.values)) for chart in charts)
         return tuple(chart for chart in drawn if chart is not None)
 
-    def of_each(chart_of: Callable[[int], TableChart]) -> tuple[TableChart, ...]:
+    def of_each(chart_of: Callable[[int], Chart]) -> tuple[Chart, ...]:
         charts = {broker: chart_of(broker) for broker in explained}
         rest = {
             broker: replace(chart, name=f"{chart.name}_{broker}") for broker, chart in charts.items() if broker != first

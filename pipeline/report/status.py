@@ -13,17 +13,7 @@ from pipeline.model.number_text import format_clock, format_count, format_name, 
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report import queries
-from pipeline.report.answers import (
-    AnswerRow,
-    ChartColumn,
-    Point,
-    Rows,
-    Scale,
-    TableChart,
-    Words,
-    format_known,
-    format_words,
-)
+from pipeline.report.answers import AnswerRow, Chart, ChartColumn, Point, Rows, Scale, Words, format_known, format_words
 from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL, format_measure
 from pipeline.runs import RunContext
 from pipeline.tables.gold import VERDICTS
@@ -135,7 +125,7 @@ def _say_count(name: str, some: str, none: str, rows: Rows) -> str:
     return f"{format_count(count)} {some}" if count else none
 
 
-SOURCES = TableChart(
+SOURCES = Chart(
     name="sources", sql=queries.SOURCES, title="Sources", says=_say_sources, is_shown_empty=True,
     scale=lambda _: Scale(0.0, 1.0),
     columns=(
@@ -151,7 +141,7 @@ SOURCES = TableChart(
     is_marked=lambda row: _part_arrived(row) not in {None, 1.0}, note=lambda row: _reason(row["missing"] or ""),
 )  # fmt: skip  # a table: short fields share a line
 
-JUDGED = TableChart(
+JUDGED = Chart(
     name="judged", sql=queries.JUDGED, title="Above a limit in this window",
     says=lambda rows: "Failing first; a warning fails once it has lasted long enough." if rows else "Nothing is above its limit.",
     is_shown_empty=True,
@@ -166,7 +156,7 @@ JUDGED = TableChart(
     is_marked=lambda row: row["verdict"] == "fail",
 )  # fmt: skip  # a table: short fields share a line
 
-QUARANTINE = TableChart(
+QUARANTINE = Chart(
     name="quarantine", sql=queries.QUARANTINE, title="Quarantine",
     says=partial(_say_count, "place_count", "places in the input were refused or are suspect.", "No input was refused."),
     is_shown_empty=True,
@@ -179,7 +169,7 @@ QUARANTINE = TableChart(
     ),
 )  # fmt: skip  # a table: short fields share a line
 
-ABSTENTIONS = TableChart(
+ABSTENTIONS = Chart(
     name="abstentions", sql=queries.ABSTENTIONS, title="Abstentions",
     says=partial(_say_count, "subject_count", "subjects were not judged.", "Every subject was judged."),
     is_shown_empty=True,

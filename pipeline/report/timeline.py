@@ -61,14 +61,12 @@ def _window(row: AnswerRow, axis: Scale, window_ms: int) -> Mark:
     start_ms = milliseconds_of(row["window_start"])
     kind = next((kind for kind in ("fail", "blind", "warn") if row[kind]), "ok" if row["ok"] else "not_enough_traffic")
     counts = ", ".join(f"{row[kind]} {kind.replace('_', ' ')}" for kind in VERDICTS if row[kind])
-    at = axis.at(start_ms)
-    width = round(axis.at(start_ms + window_ms) - at, 3)
-    return Mark(kind=kind, at=at, width=width, title=f"{format_clock(start_ms)}: {counts}")
+    at, end = axis.at(start_ms), axis.at(start_ms + window_ms)
+    return Mark(kind=kind, at=at, width=round(end - at, 3), title=f"{format_clock(start_ms)}: {counts}")
 
 
 def _incident(row: AnswerRow, axis: Scale, span: TimeWindow, window_ms: int) -> Mark:
-    since_ms = milliseconds_of(row["since"])
-    resolved = row["resolved_in"]
+    since_ms, resolved = milliseconds_of(row["since"]), row["resolved_in"]
     end_ms = span.end_ms if resolved is None else milliseconds_of(resolved) + window_ms
     at = axis.at(since_ms)
     peak = "" if row["peak_value"] is None else f", at most {format_measure(row['rule'], row['peak_value'])}"
@@ -101,13 +99,10 @@ class ChartOverWindows:
         if not brokers:
             return ()
         answer = asker.ask(self.name, self.sql, {"columns": pivot_columns(brokers, self.expression)})
-        levels: list[tuple[float, str, str]] = []
-        hot: set[str] = set()
-        first = next((row for row in shares.rows if row["limit_value"]), None)
-        if self.has_limit and first is not None:
-            fair = first["expected_share"]
-            levels = [(fair, "fair", ""), (fair * first["limit_value"], "limit", "")]
-            hot = {f"broker_{row['broker_id']}" for row in shares.rows if is_above(row)}
+        limited = [row for row in shares.rows if row["limit_value"]][:1] if self.has_limit else []
+        levels = [(row["expected_share"], "fair", "") for row in limited]
+        levels += [(row["expected_share"] * row["limit_value"], "limit", "") for row in limited]
+        hot = {f"broker_{row['broker_id']}" for row in shares.rows if is_above(row)} if limited else set()
         values = {name: [row[name] for row in answer.rows] for name in answer.columns[1:]}
         known = [value for line in values.values() for value in line if value is not None]
         has_strips = BAND[0] in values
@@ -117,11 +112,10 @@ class ChartOverWindows:
         names = [name for name in values if name not in BAND]
         kinds = {name: f"line{0 if has_strips else index}" for index, name in enumerate(sorted(names))}
         starts = [milliseconds_of(row["window_start"]) for row in answer.rows]
-        says, count = self.says, len(brokers)
+        says, most = self.says, f"the {STRIPS_SHOWN} of {len(brokers)} brokers that were {self.order}"
         if has_strips:
-            most = f"the {STRIPS_SHOWN} of {count} brokers that were {self.order}"
             says += (
-                f" A strip for {most if count > STRIPS_SHOWN else 'each broker'}: its newest value and its highest. Grey: from "
+                f" A strip for {most if len(brokers) > STRIPS_SHOWN else 'each broker'}: its newest value and its highest. Grey: from "
                 f"the lowest to the highest of all brokers. Strips reach from {self.write(upright.low)} to {self.write(top)}."
             )
         drawn = {

@@ -13,11 +13,11 @@ from pipeline.report.answers import (
     UNKNOWN,
     Answer,
     AnswerRow,
+    Chart,
     ChartColumn,
     Point,
     Rows,
     Scale,
-    TableChart,
     Words,
     format_known,
     format_words,
@@ -31,7 +31,7 @@ TOPIC = Words("topic", "topic", short_name)
 PARTITION = Words("partition", lambda row: f"{short_name(row['topic'])}-{row['partition']}", str)
 
 
-def topics_of(broker: int, expected_share: float) -> TableChart:
+def topics_of(broker: int, expected_share: float) -> Chart:
     def select(rows: Rows) -> Rows:
         total = sum(row["size_bytes"] for row in rows)
         drawn = [row | {"points": row["excess_bytes"] / total, "place": at} for at, row in enumerate(rows) if total]
@@ -39,12 +39,11 @@ def topics_of(broker: int, expected_share: float) -> TableChart:
 
     def say(rows: Rows) -> str:
         left_out = rows[-1]["place"] + 1 - len(rows)
-        return (
-            "What a topic's bytes on this broker are above its fair part, in points of the cluster's bytes; over all topics "
-            "they sum to its excess." + (f" {left_out} topics in between are in the numbers." if left_out else "")
-        )
+        between = f" {left_out} topics in between are in the numbers." if left_out else ""
+        what = "What a topic's bytes on this broker are above its fair part, in points of the cluster's bytes"
+        return f"{what}; over all topics they sum to its excess.{between}"
 
-    return TableChart(
+    return Chart(
         name="topics", sql=queries.TOPICS, says=say, select=select, title=f"Topics that make broker {broker} what it is",
         values={"broker": f"{broker}", "expected_share": f"{expected_share!r}"},
         columns=(
@@ -58,9 +57,9 @@ def topics_of(broker: int, expected_share: float) -> TableChart:
     )  # fmt: skip  # a table: short fields share a line
 
 
-def partitions_of(broker: int) -> TableChart:
+def partitions_of(broker: int) -> Chart:
     signed = partial(format_bytes, sign=True)
-    return TableChart(
+    return Chart(
         name="hot_partitions", sql=queries.HOT_PARTITIONS, values={"broker": f"{broker}"}, key="topic",
         title=f"Hottest partitions of broker {broker}",
         says="What is above the mean of a topic's partitions is the sum of the last three, where it was split.",
@@ -97,14 +96,13 @@ def draw_heat_map(answer: Answer, topics: Answer, broker: int) -> dict[str, Any]
     # a square root: partitions of a hundredth of the largest still differ from empty ones
     steps = [format_bytes(largest * (step / _STEPS) ** 2) for step in range(1, _STEPS + 1)]
     led = sum(row["leader_id"] == broker for row in answer.rows)
-    return {
-        "answer": answer,
-        "title": "Where the bytes are: topic by partition",
-        "says": f"{len(answer.rows):,} partitions of {len(rows):,} topics, the topics first that add most to broker {broker}, "
-        f"whose {led:,} partitions are framed. The number in a cell is the leader.",
-        "rows": rows,
-        "steps": steps,
-    }
+    title, counts = (
+        "Where the bytes are: topic by partition",
+        f"{len(answer.rows):,} partitions of {len(rows):,} topics",
+    )
+    says = f"{counts}, the topics first that add most to broker {broker}, whose {led:,} partitions are framed."
+    says += " The number in a cell is the leader."
+    return {"answer": answer, "title": title, "says": says, "rows": rows, "steps": steps}
 
 
 def _cell(row: AnswerRow, largest: int, broker: int) -> dict[str, Any]:
@@ -119,7 +117,7 @@ def _cell(row: AnswerRow, largest: int, broker: int) -> dict[str, Any]:
     }
 
 
-HOT_KEYS = TableChart(
+HOT_KEYS = Chart(
     name="hot_keys", sql=queries.HOT_KEYS, title="Heaviest keys",
     says=lambda rows: (
         f"{heavy} of them hold more than a partition's part of their topic: no hash spreads these."
@@ -175,7 +173,7 @@ def yes_or_no(value: object) -> str:
     return "yes" if value else "no"
 
 
-ADVICE = TableChart(
+ADVICE = Chart(
     name="advice", sql=queries.ADVICE, title="What to do, and what each action would bring",
     says="Share over fair share of the broker, had the window's traffic met the action; best first.",
     columns=(
@@ -199,7 +197,7 @@ def _say_promises(rows: Rows) -> str:
     )
 
 
-KEPT_PROMISES = TableChart(
+KEPT_PROMISES = Chart(
     name="promises", sql=queries.PROMISES, title="What became of earlier advice", says=_say_promises,
     columns=(
         Words("action", lambda row: f"{row['subject']}: {_plain('title', row)}", str),
@@ -227,7 +225,7 @@ def _say_replay(rows: Rows) -> str:
     )
 
 
-REPLAY = TableChart(
+REPLAY = Chart(
     name="replay", sql=queries.REPLAY, title="Observed, back-test, candidates", says=_say_replay,
     scale=lambda values: Scale(1.0, max([1.02 * value for value in values] + [1.1])),
     columns=(
@@ -242,7 +240,7 @@ REPLAY = TableChart(
     group=lambda row: f"{short_name(row['topic'])}: observed {format_known(row['observed_peak'], format_ratio)}",
     note=lambda row: row["trust"] if row["is_baseline"] and row["trust"] != Trust.TRUSTED else None,
 )  # fmt: skip  # a table: short fields share a line
-BACK_TESTS = TableChart(
+BACK_TESTS = Chart(
     name="back_tests", sql=queries.BACK_TESTS, title="Can these predictions be trusted?",
     says=lambda rows: (
         f"Back-tests of {sum(bool(row['is_trusted']) for row in rows)} of {len(rows)} topics hold: the share of the broker "

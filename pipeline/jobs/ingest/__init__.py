@@ -1,10 +1,4 @@
-"""Reads a cluster's sources into bronze and silver and commits the windows.
-
-One Spark job reads everything once, segments (or offset ranges) and scrapes, into Parquet parts by kind. The driver sees what
-the run covers before it writes; Spark makes every table that grows of the parts. Every table's windows are replaced; `bronze.window_status` is written last and vouches for them. A window for which a
-source now covers less than what is stored (retention took segments, scrapes were rotated away) keeps that source's stored
-rows and is marked `source_expired`. Windows that are replaced are not trusted until the data gate has passed over them again.
-"""
+"""Reads a cluster's sources once into bronze and silver; `bronze.window_status`, written last, vouches for the windows."""
 
 import time
 from functools import partial, reduce

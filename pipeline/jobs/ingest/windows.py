@@ -120,9 +120,8 @@ def _list_unknown_leaders(run: RunContext) -> dict[int, list[str]]:
 
 
 def _without(available: SourceAvailability, missing: Sequence[str]) -> SourceAvailability:
-    named = [*([available.missing] if available.missing else []), *missing[:NAMED]]
-    if len(missing) > NAMED:
-        named.append(f"{len(missing) - NAMED} more")
+    more = [f"{len(missing) - NAMED} more"] if len(missing) > NAMED else []
+    named = [*filter(None, [available.missing]), *missing[:NAMED], *more]
     expected = available.arrived_count if available.expected_count is None else available.expected_count
     return replace(available, expected_count=expected + len(missing), missing=", ".join(named))
 

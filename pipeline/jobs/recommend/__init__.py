@@ -58,11 +58,8 @@ def run(run: RunContext, windows: Windows, replay_of: Callable[[TimeWindow], Rep
     rows = (
         row_of(one, RECOMMENDATIONS) | {"broker_ratios": by} for one, by in zip(recommendations, ratios, strict=True)
     )
-    versions = {
-        PROMISES.name: run.replace(PROMISES, promises, windows),
-        RECOMMENDATIONS.name: run.replace(RECOMMENDATIONS, rows, windows),
-    }
-    return JobReport(table_versions=versions)
+    versions = {PROMISES.name: run.replace(PROMISES, promises, windows)}
+    return JobReport(table_versions=versions | {RECOMMENDATIONS.name: run.replace(RECOMMENDATIONS, rows, windows)})
 
 
 def _recommend(

@@ -35,8 +35,7 @@ _OTHER_VOLUME = 0.25  # a change of the bytes produced that is worth a word
 
 
 def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int]) -> dict[int, BrokerAnswers]:
-    first_ms = max(0, window.start_ms - _LOOK_BACK * run.window_ms)
-    reach = (TimeWindow(first_ms, window.end_ms),)
+    reach = (TimeWindow(max(0, window.start_ms - _LOOK_BACK * run.window_ms), window.end_ms),)
     by_broker: dict[int, dict[int, ProduceLatency]] = defaultdict(dict)
     for one in run.values(ProduceLatency, LATENCY, reach, where=KNOWN_LATENCY):
         by_broker[one.broker_id][one.window_start_ms] = one

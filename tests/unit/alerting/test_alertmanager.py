@@ -319,7 +319,7 @@ def test_a_silence_until_the_end_of_the_calendar_can_be_described(monkeypatch):
     """Its last instant is rounded into the year 10000."""
     forever = json.dumps([SILENCE | {"endsAt": "9999-12-31T23:59:59.9999Z"}])
     monkeypatch.setattr(
-        "pipeline.alerting.alertmanager.exchange_once", lambda *_, **__: (httpx.Response(200), forever.encode())
+        "pipeline.alerting.http_request.exchange_once", lambda *_, **__: (httpx.Response(200), forever.encode())
     )
     assert read_silences(AWAY)[0].describe().startswith("silenced in Alertmanager until 9999-12-31T23:59:59.99")
 
@@ -349,7 +349,7 @@ NO_LISTS = [
 def test_what_is_no_list_of_silences_is_an_error_of_that_server(answer, monkeypatch):
     """Mails and webhooks go on."""
     monkeypatch.setattr(
-        "pipeline.alerting.alertmanager.exchange_once", lambda *_, **__: (httpx.Response(200), answer.encode())
+        "pipeline.alerting.http_request.exchange_once", lambda *_, **__: (httpx.Response(200), answer.encode())
     )
     with pytest.raises(DeliveryError, match="Alertmanager alertmanager"):
         read_silences(AWAY)
