@@ -17,14 +17,11 @@ from pipeline.config_file import load_config
 
 _NAMES = load_config().airflow
 
-INGESTED = Asset(name=_NAMES.name("ingested"), uri="x-partition-health://ingested")
-"""Committed windows of `bronze` and `silver`; partitioned by the window's start."""
+INGESTED = Asset(name=_NAMES.name("ingested"), uri="x-partition-health://ingested")  # committed windows
 
-REPLAYED = Asset(name=_NAMES.name("replayed"), uri="x-partition-health://replayed")
-"""Windows whose replay is over, whether it succeeded or not; partitioned by the window's start."""
+REPLAYED = Asset(name=_NAMES.name("replayed"), uri="x-partition-health://replayed")  # also those that failed
 
-JUDGED = Asset(name=_NAMES.name("judged"), uri="x-partition-health://judged")
-"""Windows that were judged, for DAGs of others: its events carry the verdict; partitioned by the window's start."""
+JUDGED = Asset(name=_NAMES.name("judged"), uri="x-partition-health://judged")  # for others' DAGs
 
 RETRY_POLICY = ExceptionRetryPolicy(
     rules=[
@@ -44,8 +41,7 @@ RETRY_POLICY = ExceptionRetryPolicy(
     ]
 )  # data and configuration fail at once; whatever else goes wrong is taken for infrastructure and tried again
 
-_LONGEST_OWNER = 200
-"""Airflow's log of what happens has 500 characters for it; where it has more, Postgres starts no task."""
+_LONGEST_OWNER = 200  # Airflow's log of what happens has 500 characters; with more, Postgres starts no task
 _DEFAULT_ARGS: dict[str, Any] = {
     "retries": 5,  # half an hour in all: an API server or a broker may take that long to be up
     "retry_delay": timedelta(minutes=1),

@@ -46,8 +46,7 @@ class Asked:
 
 Versions = Mapping[str, int]  # of the tables that a step wrote, by name
 NOTHING: Versions = MappingProxyType({})
-Batches = Mapping[str, "Callable[[], pa.Table] | Asked"]
-"""By suite, the rows it checks: at hand, or what a task asks for."""
+Batches = Mapping[str, "Callable[[], pa.Table] | Asked"]  # the rows that a suite checks
 
 
 def run_gate(

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from pipeline.runs import RunContext
 
-_FEW_ROWS = (WINDOW_STATUS, BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES)
-"""A row for each source, or for each broker and its topics."""
+_FEW_ROWS = (WINDOW_STATUS, BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES)  # per source or broker
 _MANY_ROWS = (PARTITION_TRAFFIC, RECORD_BATCHES, CONSUMER_GROUPS, PRODUCER_NODES, ARRIVALS)
 _PARTITION = "topic, topic_id, partition"
 

@@ -17,8 +17,7 @@ _TOPIC = "window_start, topic, topic_id"
 _PARTITION = f"{_TOPIC}, partition"
 _QUESTION = "strategy, strategy_version, partition_count"
 _NUMBER = " + ".join(f"{16**at} * (strpos('0123456789abcdef', substr(key_id, {6 - at}, 1)) - 1)" for at in range(6))
-DIGEST_OF_KEY = f"({_NUMBER}) * (partition + 1) * (record_count + size_bytes)"
-"""SQL over `silver.key_traffic`: what a row's records add to `silver.arrivals.key_digest`."""
+DIGEST_OF_KEY = f"({_NUMBER}) * (partition + 1) * (record_count + size_bytes)"  # adds to `arrivals.key_digest`
 
 
 def list_key_batches(run: RunContext, hashed: Sequence[TimeWindow], asked: Sequence[TimeWindow]) -> Batches:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 HISTORY_WINDOWS = 24
 LEAST_HISTORY = 3
-MEDIANS_DIFFER = 0.02
-"""Part of a topic's bytes by which the median of a broker's load may leave the ranges of its partitions."""
+MEDIANS_DIFFER = 0.02  # of a topic's bytes: how far a broker's median may leave the ranges of its partitions
 _KEY = ("window_start", "topic", "topic_id")
 _TOPIC = ", ".join(_KEY)
 _SCENARIO = f"{_TOPIC}, candidate"

@@ -11,8 +11,7 @@ from pipeline.errors import GateBrokenError
 from pipeline.storage.predicates import format_datafusion_text
 
 SUITES = Path(__file__).parent / "suites"
-OF_STRATEGIES = ("key_answers_gate", "key_matrices_gate")
-"""Suites that run only where `keys.strategies` of the configuration names any."""
+OF_STRATEGIES = ("key_answers_gate", "key_matrices_gate")  # run only if `keys.strategies` names any
 MOST_SUSPECTS = 1_000
 _COPIES, _RANK = "_copies", "_rank"
 _UNIQUE = "expect_compound_columns_to_be_unique"

@@ -24,8 +24,7 @@ CALM = "#94a3b8"
 ALARM = "#c2410c"
 LIMIT = "#7f1d1d"
 ALARM_TINT = "#ffedd5"
-LINES = ("#0369a1", "#7c3aed", "#0f766e", "#a16207", "#be185d", "#4d7c0f")
-"""For lines that are distinguished; blue first."""
+LINES = ("#0369a1", "#7c3aed", "#0f766e", "#a16207", "#be185d", "#4d7c0f")  # blue first
 
 FONT = "DejaVu Sans"  # shipped with matplotlib, so that a picture is the same everywhere
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from pipeline.errors import SecretMissingError
 
 _ARENA_MAX = -8  # `M_ARENA_MAX` of glibc's malloc.h
-STEP_BYTES = 3 << 30
-"""Memory of a step that starts Spark: 2.4 GiB for `make run` (docs/evidence/performance.md), and what is around it."""
+STEP_BYTES = 3 << 30  # memory of a step that starts Spark: 2.4 GiB for `make run`, and what is around it
 
 
 def variable(name: str) -> str | None:

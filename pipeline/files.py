@@ -33,10 +33,8 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
             raise
 
 
-MOST_SMALL_BYTES = 16 << 20
-"""Checkpoints, producer snapshots and transaction indexes are kilobytes; a broker writes none as large as this."""
-MOST_TEXT_BYTES = 256 << 20
-"""What Kafka's tools print of a cluster of 200,000 partitions is a tenth of this, and so is an exporter's page."""
+MOST_SMALL_BYTES = 16 << 20  # checkpoints, snapshots and transaction indexes are kilobytes
+MOST_TEXT_BYTES = 256 << 20  # ten times what Kafka's tools print of a cluster of 200,000 partitions
 
 
 def open_regular(path: Path | str, *, follows: bool = True) -> FileIO:

@@ -15,8 +15,7 @@ PHASES: Mapping[str, tuple[str, ...]] = {
     "ingest_windows": ("sources", "bronze_and_silver", "gate"),
     "replay_windows": ("keys", "sessions", "candidates", "gate"),
     "judge_windows": ("measures", "advice", "verdicts", "report", "gate"),
-}
-"""The phases of each step of `pipeline.steps`, in their order. Bronze and silver are one: their tables are written at once."""
+}  # of each step; bronze and silver are one, as their tables are written at once
 
 _log = logging.getLogger(__name__)
 

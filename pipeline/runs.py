@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Windows = Sequence[TimeWindow]
 _Value = TypeVar("_Value")
-TableRows = Iterable[tuple[str, Any]]
-"""What a kernel yields: the name of a table, and rows of it as `RunContext.replace` takes them."""
+TableRows = Iterable[tuple[str, Any]]  # a table's name, and rows as `RunContext.replace` takes them
 CATCH_UP_MS = 31 * DAY_MS  # no table's retention is shorter
 """How far back a job takes up windows that nobody named: what a run reads does not grow with the years."""
 MOST_TURNS = 12  # hours of such windows that a job takes up in one run, which has to end within its time limit

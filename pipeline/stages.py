@@ -31,8 +31,7 @@ Pieces = Iterable[tuple[str, pa.Table]]  # what a kernel yields: the kind of som
 _PART = pa.schema([("kind", pa.string()), ("path", pa.string()), ("row_count", pa.int64())])
 _BUCKET = "_bucket"
 _NOT_WRITTEN = ""  # in place of the kind of a part that could not be written; its path is the reason
-_newest = [0, 0, 0]
-"""The newest stage: its number, its tasks done where they run in this process, as those of Sail do, and its tasks in all."""
+_newest = [0, 0, 0]  # the newest stage: its number, its tasks done in this process, and in all
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,7 @@ class StepReport:
         return tuple(f"{name} at version {version}" for name, version in self.versions.items())
 
 
-Step = Callable[[SparkSession, RunContext, Begin], StepReport]
-"""Takes a step for a cluster, and says which of its `pipeline.progress.PHASES` begins."""
+Step = Callable[[SparkSession, RunContext, Begin], StepReport]  # says which of its `PHASES` begins
 
 
 def ingest_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:

@@ -12,8 +12,7 @@ from pipeline.model.promise import Recommendation
 from pipeline.model.trust import Trust
 
 Ends: TypeAlias = tuple[float, float, float]  # low, median, high
-_MOST_DOUBTED = 0.25
-"""Part of a window's bytes in topics whose replay is not trusted beyond which nothing is predicted from it."""
+_MOST_DOUBTED = 0.25  # part of a window's bytes in topics whose replay is not trusted, beyond which it predicts nothing
 
 
 class Doubts(NamedTuple):

@@ -15,8 +15,7 @@ def describe_words(words: bytes | str, hide: Callable[[str], str]) -> str:
     return format_name(hide(words.decode("utf-8", "replace") if isinstance(words, bytes) else words), REASON_LIMIT)
 
 
-EXCHANGE_ERRORS = (httpx.HTTPError, httpx.InvalidURL, ValueError)
-"""What making, sending or reading a request raises about an address, a header or an answer."""
+EXCHANGE_ERRORS = (httpx.HTTPError, httpx.InvalidURL, ValueError)  # of making, sending or reading a request
 
 
 def exchange_once(client: httpx.AsyncClient, request: httpx.Request, most_bytes: int) -> tuple[httpx.Response, bytes]:

@@ -11,8 +11,7 @@ from pipeline.model.verdict import Verdict
 
 _Placed = tuple["Episode", "KnownIncident", list["KnownIncident"]]  # the id it keeps, and others that it overlaps
 _Fresh = tuple["Episode", list["KnownIncident"]]
-MakeChange = Callable[[IncidentState, str, int, Sequence[Verdict]], IncidentChange]
-"""State, id, `since_ms` and the verdicts up to the window of the change."""
+MakeChange = Callable[[IncidentState, str, int, Sequence[Verdict]], IncidentChange]  # verdicts up to its window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

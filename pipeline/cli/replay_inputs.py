@@ -26,8 +26,7 @@ from pipeline.storage.engines import is_sail_installed
 
 CLUSTER = "replay"
 _MOST_DAYS = 31
-_MOST_BEFORE_MS = 5 * MINUTE_MS
-"""Of a longer window the averages of its first minute matter little, and reading as much again would cost."""
+_MOST_BEFORE_MS = 5 * MINUTE_MS  # of a longer window the averages of its first minute matter little
 
 
 class _CandidateFile(BaseModel):

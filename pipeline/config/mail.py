@@ -28,8 +28,7 @@ def _check_address(text: str) -> str:
     return text
 
 
-Address = Annotated[str, AfterValidator(_check_address)]
-"""A mail address, with a display name or without: checked here, so that a message can always be addressed."""
+Address = Annotated[str, AfterValidator(_check_address)]  # with a display name or without
 
 
 class Smtp(Section):

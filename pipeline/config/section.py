@@ -80,8 +80,7 @@ def _check_length(duration: timedelta) -> timedelta:
     return duration
 
 
-ConfigPath = Annotated[Path, pydantic.AfterValidator(_under_folder)]
-"""A path; a relative one is taken from the `folder` in the context of the validation: that of the configuration's file."""
+ConfigPath = Annotated[Path, pydantic.AfterValidator(_under_folder)]  # taken from the `folder` in the context
 Duration = Annotated[
     timedelta,
     _read_by(parse_duration),
@@ -96,10 +95,8 @@ def _check_id(value: object) -> object:
     return value
 
 
-NodeId = Annotated[int, pydantic.BeforeValidator(_check_id)]
-"""A broker's id as a key: written in one way, so that no two keys of a file are one id."""
-TimeoutSeconds = Annotated[float, pydantic.Field(gt=0, le=3600)]
-"""How long to wait for an answer: an hour at most, which is in the reach of every clock."""
+NodeId = Annotated[int, pydantic.BeforeValidator(_check_id)]  # written in one way, so that no two keys are one id
+TimeoutSeconds = Annotated[float, pydantic.Field(gt=0, le=3600)]  # in the reach of every clock
 Instant = Annotated[datetime, _read_by(parse_instant), pydantic.PlainSerializer(write_instant)]
 """An instant in UTC, written as in ISO 8601; UTC where it has no offset."""
 
@@ -256,8 +253,7 @@ class _ByKind:
         return handler.generate_schema(Annotated[Union[kinds], Field(discriminator="kind")])  # noqa: UP007  (built here)
 
 
-AnySource = Annotated[SourceSettings, _ByKind()]
-"""A source of any known kind. A model with such a field is built when it is first used (`defer_build`)."""
+AnySource = Annotated[SourceSettings, _ByKind()]  # `defer_build` models with such a field
 
 
 def known_kinds() -> dict[str, type[SourceSettings]]:

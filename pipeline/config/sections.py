@@ -144,8 +144,7 @@ def report_name(cluster: str, window: str) -> str:
 
 
 LEAST_RETENTION = timedelta(days=31)  # as far back as jobs take up windows by themselves
-SUMMED_UP = (RECORD_BATCHES, ARRIVALS, KEY_TRAFFIC)
-"""What grows with records and keys, beside hashes of keys; replay and health read them once, for the window's sums."""
+SUMMED_UP = (RECORD_BATCHES, ARRIVALS, KEY_TRAFFIC)  # what grows with records and keys; read once, for sums
 _NAMES = {table.name for table in TABLES} - {table.name for table in (*KEPT, *EXPIRING)}
 
 

@@ -29,8 +29,7 @@ def _from_folder(location: str, validation: ValidationInfo) -> str:
     return location if folder is None or is_remote(location) else str(folder / Path(location).expanduser())
 
 
-Location = Annotated[str, AfterValidator(_from_folder)]
-"""A folder, or `s3a://bucket/path`; a relative folder is taken from that of the configuration's file."""
+Location = Annotated[str, AfterValidator(_from_folder)]  # or `s3a://bucket/path`
 
 
 class Credentials(NamedTuple):

@@ -147,8 +147,7 @@ _REASON_LENGTH = 600
 _MOST_MERGED = 3
 _BASIS_LENGTH = 100
 _SENTENCES = re.compile(r"(?<=[.?!])\s+(?=[A-Z0-9])")
-_SAID_ELSEWHERE = ("the highest broker", "producers wait")
-"""In sentences of an action's text that `Predicted` and `Effect` say."""
+_SAID_ELSEWHERE = ("the highest broker", "producers wait")  # by `Predicted` and `Effect`
 NOT_PREDICTED = "not predicted"
 _EVEN = 0.005  # a predicted range narrower than this is shown as one number
 WITHDRAWN = "withdrawn: windows that came late show that there was no incident"

@@ -40,8 +40,7 @@ from pipeline.tables.values import tuples_of
 _MOST_REPORT_BYTES = 2_000_000  # servers refuse mails of 10 MB and more; a file grows by a third on its way
 _FIRST_WAIT_MS = 30_000
 _LONGEST_WAIT_MS = 6 * 3_600_000
-_CHANNEL_S = 600
-"""Of a run: a slow server holds up the other channels no longer, and its messages go out with later runs."""
+_CHANNEL_S = 600  # of a run: a slow server holds up the other channels no longer
 _SERVER_DAYS = 30
 _NO_SERVER = (
     f"no mail server is known, and mails went to one within {_SERVER_DAYS} days, so none becomes a file: define the Airflow "

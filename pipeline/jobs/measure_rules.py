@@ -37,8 +37,7 @@ _LOGS = """
         CAST(CASE WHEN state_source = 'live_cluster' THEN observed_at ELSE as_of END AS BIGINT) / 1000 AS at_ms
     FROM state LEFT JOIN (SELECT window_start AS start, max(as_of) AS as_of FROM status GROUP BY window_start) ON state.window_start = start))
     WHERE replica_id = leader_id AND log_start_offset >= 0 AND log_end_offset >= 0 AND size_bytes >= 0
-"""
-"""Leaders' logs, and when each partition was first described. Where only replicas show a partition: when its topic was."""
+"""  # leaders' logs, and when each partition, or where only replicas show it, its topic was first described
 _TRAFFIC = """
     SELECT topic, topic_id, partition, leader_id, size_bytes, covered_offset_count + missing_offset_count AS offset_count, count_kind,
         missing_offset_count + compacted_record_count AS gone_count,

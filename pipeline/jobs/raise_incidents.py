@@ -36,8 +36,7 @@ from pipeline.verdicts.rules import MOST_LINES
 from pipeline.verdicts.sources import CALM_BELOW, SourceStatus, find_skipped
 
 _Changes = Sequence[IncidentChange]
-_SOURCE_WORSENS_BY = 3.0
-"""Growth in missing items that triggers another message: a source that fades is reported a few times, not in every window."""
+_SOURCE_WORSENS_BY = 3.0  # a source that fades is reported a few times, not in every window
 
 
 def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow, str] | None = None) -> JobReport:

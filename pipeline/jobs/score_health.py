@@ -55,8 +55,7 @@ _SLOTS = """
     SELECT CAST(floor((date_part('epoch', max_timestamp) - date_part('epoch', window_start)) * 1000 / {slot_ms}) AS BIGINT)
         AS slot, leader_id AS broker_id, sum(size_bytes) AS size_bytes,
         sum(size_bytes * size_bytes / {half}) AS upper, sum(size_bytes * size_bytes % {half}) AS lower
-    FROM rows WHERE leader_id >= 0 AND max_timestamp IS NOT NULL AND NOT is_time_outlier GROUP BY 1, 2"""
-"""File by file: batches, unlike their sums, grow with the traffic."""
+    FROM rows WHERE leader_id >= 0 AND max_timestamp IS NOT NULL AND NOT is_time_outlier GROUP BY 1, 2"""  # file by file
 
 
 def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:

@@ -20,8 +20,7 @@ from pipeline.tables.bronze import WINDOW_STATUS
 AnswerRow = dict[str, Any]
 LINES_TOGETHER = 5  # brokers whose lines can be distinguished on one plot; of more, each has a strip of its own
 STRIPS_SHOWN = 12
-BAND = ("lowest", "highest")
-"""Columns over all brokers, where not all have a column of their own or lines would cover each other."""
+BAND = ("lowest", "highest")  # columns over all brokers, where not all have a column of their own
 _TABLE = re.compile(r"\b(?:bronze|silver|gold)\.\w+")
 _BY_NAME = {table.name: table for table in TABLES}
 
@@ -100,10 +99,8 @@ def pivot_columns(brokers: Sequence[int], expression: str) -> str:
 
 MarkKind = Literal[
     "bar", "hot", "minus", "part", "band", "fair", "limit", "range", "dot", "observed", "peers", "history"
-]
-"""`bar`, `hot`, `minus`, `part` and `band` are areas, `range` is a thick line, `fair` and `limit` are lines across, others points."""
-Cell = str | float | Callable[[AnswerRow], Any]
-"""A column of the answer by its name, what a function makes of a row, or a constant."""
+]  # areas, a thick line (`range`), lines across (`fair`, `limit`), points
+Cell = str | float | Callable[[AnswerRow], Any]  # a column's name, what a function makes of a row, or a constant
 Rows = Sequence[AnswerRow]
 
 UNKNOWN = "\N{EN DASH}"

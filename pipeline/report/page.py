@@ -193,8 +193,7 @@ def _source_hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
-_MOST_REPORTS = 24
-"""A backfill writes reports of its newest windows only, and those that messages name: any other is `partition-health report --window`."""
+_MOST_REPORTS = 24  # of a backfill: the newest, beside those that messages name
 
 
 def write_report(html: str, path: Path) -> None:

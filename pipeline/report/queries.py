@@ -53,8 +53,7 @@ SELECT broker_id, max(share_ratio) AS highest_ratio
 FROM gold.broker_share
 WHERE {_PERIOD}
 GROUP BY broker_id
-ORDER BY highest_ratio DESC NULLS LAST, broker_id"""
-"""Brokers by the highest share ratio of the period: the first have strips where not all have."""
+ORDER BY highest_ratio DESC NULLS LAST, broker_id"""  # brokers by the highest share ratio of the period
 
 SHARE_LINES = f"""\
 SELECT window_start, {{columns}}

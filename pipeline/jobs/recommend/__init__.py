@@ -27,8 +27,7 @@ from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
 from pipeline.tables.values import row_of, tuples_of
 
-ReplayLeaders: TypeAlias = Callable[[Leaders, Mapping[str, float]], LeaderReplay]
-"""Replays a window with new leaders; errors of topics widen their ranges."""
+ReplayLeaders: TypeAlias = Callable[[Leaders, Mapping[str, float]], LeaderReplay]  # errors widen ranges
 
 _FOLLOWING = 0.5
 
