@@ -10,7 +10,7 @@ from expectations import measure_rows
 from expectations.gate import NOTHING, Asked, Batches, Versions, run_gate, same_columns
 from expectations.reports import SuiteReport, raise_for_data_gate
 from pipeline.model.verdict import Verdict
-from pipeline.model.window import TimeWindow, instant_of
+from pipeline.model.window import instant_of
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from pipeline.tables.health import FORECAST, RULE_MEASURES
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from pipeline.runs import RunContext
+    from pipeline.runs import RunContext, Windows
 
 _RULE_COLUMNS = {
     "topic_peak": "peak_to_mean", "under_replicated": "under_replicated_count", "below_min_isr": "below_min_isr_count",
@@ -54,11 +54,7 @@ def describe_health(verdicts: Sequence[Verdict], run: RunContext) -> str:
 
 
 def check_measured(
-    spark: SparkSession,
-    run: RunContext,
-    windows: Sequence[TimeWindow],
-    verdicts: Sequence[Verdict],
-    versions: Versions = NOTHING,
+    spark: SparkSession, run: RunContext, windows: Windows, verdicts: Sequence[Verdict], versions: Versions = NOTHING
 ) -> tuple[SuiteReport, ...]:
     """The data gate of `health`, after incidents were queued, so that none is silenced; raises as `check_ingested`."""
     reports = run_gate(spark, "measures", run, list_measured(run, windows, verdicts), versions=versions)
@@ -66,7 +62,7 @@ def check_measured(
     return reports
 
 
-def list_measured(run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequence[Verdict]) -> Batches:
+def list_measured(run: RunContext, windows: Windows, verdicts: Sequence[Verdict]) -> Batches:
     kept = run.split_by_rows(windows)[0]  # others' keys are dropped (`sums_only`)
     return {
         "broker_share_gate": measure_rows.join_shares(run, windows),
@@ -118,7 +114,7 @@ _INCIDENTS = f"""
     ON {same_columns("judged", "window_start, rule, subject", "incidents")}"""
 
 
-def join_messages(run: RunContext, windows: Sequence[TimeWindow]) -> pa.Table:
+def join_messages(run: RunContext, windows: Windows) -> pa.Table:
     """Messages about the windows, and a row without one for each open change that nobody silenced and no mail tells."""
     import pyarrow as pa
     import pyarrow.compute as pc

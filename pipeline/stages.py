@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+Schemas = Mapping[str, pa.Schema]
 Pieces = Iterable[tuple[str, pa.Table]]  # what a kernel yields: the kind of some rows, and the rows
+Kernel = Callable[[pa.Table], Pieces]
 
 _PART = pa.schema([("kind", pa.string()), ("path", pa.string()), ("row_count", pa.int64())])
 _BUCKET = "_bucket"
@@ -92,7 +94,7 @@ class Staging:
         return Parts(self.spark, self.folder, schema, (), 0)
 
     def run_tasks(
-        self, doing: str, tasks: Sequence[Task], work: Callable[[Task], Pieces], schemas: Mapping[str, pa.Schema]
+        self, doing: str, tasks: Sequence[Task], work: Callable[[Task], Pieces], schemas: Schemas
     ) -> dict[str, Parts]:
         """Runs a picklable kernel on picklable tasks, each one Spark task; `schemas` are those of the rows of each kind."""
         describe_work(f"{self.subject}: {doing}")
@@ -100,21 +102,14 @@ class Staging:
         return self._gather(map_tasks(self.spark, tasks, write, _PART), schemas)
 
     def run_groups(
-        self,
-        doing: str,
-        frame: DataFrame,
-        *,
-        by: Sequence[str],
-        count: int,
-        work: Callable[[pa.Table], Pieces],
-        schemas: Mapping[str, pa.Schema],
+        self, doing: str, frame: DataFrame, *, by: Sequence[str], count: int, work: Kernel, schemas: Schemas
     ) -> dict[str, Parts]:
         """Runs a kernel on `count` buckets of rows; rows alike in `by` are in one bucket."""
         describe_work(f"{self.subject}: {doing}")
         write = partial(then, work, partial(_write_pieces, self.folder))
         return self._gather(map_groups(frame, by, count, write, _PART), schemas)
 
-    def _gather(self, written: DataFrame, schemas: Mapping[str, pa.Schema]) -> dict[str, Parts]:
+    def _gather(self, written: DataFrame, schemas: Schemas) -> dict[str, Parts]:
         paths: dict[str, list[str]] = defaultdict(list)
         counts: dict[str, int] = defaultdict(int)
         for part in written.toArrow().to_pylist():

@@ -23,6 +23,8 @@ from pipeline.model.number_text import format_bytes, format_ratio
 from pipeline.model.placement import Brokers, Partitions
 from pipeline.model.promise import PromiseScore, Recommendation
 
+Scores = Mapping[str, PromiseScore]
+_NONE: Scores = MappingProxyType({})
 MOST_SHOWN = 8
 MOST_ALIKE = 2
 _LAST = 4
@@ -49,11 +51,7 @@ class CandidateEffect:
 
 
 def recommend(
-    hot: HotBroker,
-    partitions: Partitions,
-    brokers: Brokers,
-    effects: Sequence[CandidateEffect],
-    scores: Mapping[str, PromiseScore] = MappingProxyType({}),
+    hot: HotBroker, partitions: Partitions, brokers: Brokers, effects: Sequence[CandidateEffect], scores: Scores = _NONE
 ) -> tuple[Recommendation, ...]:
     """At most eight actions for a broker, best first, broken kinds (`scores`) last; none predicted not to bring it down."""
     if hot.load_follows:
@@ -89,7 +87,7 @@ def _helps(row: Recommendation, hot: HotBroker) -> bool:
     return (row.predicted_ratio or 0.0) < hot.share_ratio - _WORTH * (hot.share_ratio - 1)
 
 
-def _order(row: Recommendation, hot: HotBroker, scores: Mapping[str, PromiseScore]) -> int:
+def _order(row: Recommendation, hot: HotBroker, scores: Scores) -> int:
     if row.action == CHECK_BROKER:
         return 0 if hot.answers is not None and hot.answers.is_slow else 2
     if row.predicted_ratio is None:

@@ -46,6 +46,7 @@ _NO_SERVER = (
     f"no mail server is known, and mails went to one within {_SERVER_DAYS} days, so none becomes a file: define the Airflow "
     "connection smtp_default, or set mail.smtp"
 )
+_Clock = Callable[[], float]
 _Alert = tuple[str | None, str]  # an Alertmanager's channel, and the alert's labels
 
 
@@ -62,12 +63,7 @@ class DeliveryReport:
 
 
 def run(
-    config: PipelineConfig,
-    smtp: Smtp | None,
-    *,
-    now_ms: int,
-    clock: Callable[[], float] = time.monotonic,
-    wait_s: float = 60,
+    config: PipelineConfig, smtp: Smtp | None, *, now_ms: int, clock: _Clock = time.monotonic, wait_s: float = 60
 ) -> DeliveryReport:
     """Delivers every message that is due; one that fails stops no other, and waits twice as long each time, until it is given up."""
     with outbox.delivering(config.local_folder, wait_s=wait_s) as is_ours:
@@ -107,7 +103,7 @@ def deliver_or_queue(
     return f"queued, as {reason}", False
 
 
-def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: Callable[[], float]) -> DeliveryReport:
+def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: _Clock) -> DeliveryReport:
     waiting, notes = _leave_out_gone(config, outbox.pending(config.warehouse), now_ms)
     due = [message for message in waiting if (message.next_attempt_at_ms or 0) <= now_ms]
     delivered: list[tuple[AlertMessage, str]] = []
