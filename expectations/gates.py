@@ -71,8 +71,8 @@ def list_ingested(run: RunContext) -> Batches:
         "key_traffic_gate": Asked(KEY_RECORDS, windows_with(KEY_TRAFFIC)),
         "arrival_counts_gate": Asked(_ARRIVALS, windows_with(ARRIVALS)),
         "metric_samples_gate": Asked(_SAMPLES.format(window_us=1000 * run.window_ms), run.windows),
-        "log_segments_gate": join_directories(run, own),
-        "log_ends_gate": find_log_ends(run, own),
+        "log_segments_gate": Asked(_DIRECTORIES.format(own=own), run.windows),
+        "log_ends_gate": Asked(_LOG_ENDS.format(own=own), run.windows),
         "log_coverage_gate": Asked(_COVERAGE, windows_with(RECORD_BATCHES, "log_directories")),
         **list_key_batches(run, windows_with(KEY_HASHES), windows_with(KEY_MATRICES)),
     }
@@ -150,21 +150,16 @@ _LEADERS = """
        AND state.partition = traffic.partition AND state.leader_epoch = traffic.leader_epoch
     WHERE traffic.leader_id >= 0"""
 
-
-def join_directories(run: RunContext, own: str) -> Asked:
-    """Rows of `bronze.log_segments`, with the broker whose replica lies in their directory and whether their topic is compacted."""
-    sql = f"""
-        SELECT segments.*, coalesce(holder_id, broker_id) AS holder_id, coalesce(is_compacted, true) AS is_compacted
-        FROM (SELECT * FROM bronze.log_segments WHERE {own}) AS segments
-        LEFT JOIN (
-            SELECT {_PARTITION}, log_directory, max(replica_id) AS holder_id FROM bronze.cluster_state WHERE log_directory IS NOT NULL
-            GROUP BY {_PARTITION}, log_directory HAVING min(replica_id) = max(replica_id)
-        ) AS state ON {same_columns("state", f"{_PARTITION}, log_directory", "segments")}
-        LEFT JOIN (SELECT topic, topic_id, bool_or(is_compacted) AS is_compacted FROM silver.partition_traffic GROUP BY topic, topic_id)
-            AS topics ON {same_columns("topics", "topic, topic_id", "segments")}
-        """
-    return Asked(sql, run.windows)
-
+# Rows of `bronze.log_segments`, with the broker whose replica lies in their directory and whether their topic is compacted
+_DIRECTORIES = f"""
+    SELECT segments.*, coalesce(holder_id, broker_id) AS holder_id, coalesce(is_compacted, true) AS is_compacted
+    FROM (SELECT * FROM bronze.log_segments WHERE {{own}}) AS segments
+    LEFT JOIN (
+        SELECT {_PARTITION}, log_directory, max(replica_id) AS holder_id FROM bronze.cluster_state WHERE log_directory IS NOT NULL
+        GROUP BY {_PARTITION}, log_directory HAVING min(replica_id) = max(replica_id)
+    ) AS state ON {same_columns("state", f"{_PARTITION}, log_directory", "segments")}
+    LEFT JOIN (SELECT topic, topic_id, bool_or(is_compacted) AS is_compacted FROM silver.partition_traffic GROUP BY topic, topic_id)
+        AS topics ON {same_columns("topics", "topic, topic_id", "segments")}"""
 
 _CUT = "least(segments.last_offset, traffic.last_offset) - greatest(segments.first_offset, traffic.first_offset) + 1"
 _GRAIN = f"window_start, {', '.join(f'traffic.{name}' for name in _PARTITION.split(', '))}, covered_offset_count"
@@ -182,23 +177,18 @@ _COVERAGE = f"""
        AND segments.last_offset >= traffic.first_offset
     GROUP BY {_GRAIN}"""
 
-
-def find_log_ends(run: RunContext, own: str) -> Asked:
-    """The last offset that this run's scan found in each log it read to its newest segment, and the log's end by its index."""
-    sql = f"""
-        SELECT segments.topic, segments.topic_id, segments.partition, broker_id, last_offset, log_end_offset
-        FROM (
-            SELECT {_PARTITION}, broker_id, last_offset FROM bronze.log_segments
-            WHERE {own} AND is_active AND is_scanned AND last_offset IS NOT NULL
-        ) AS segments
-        JOIN (
-            SELECT DISTINCT {_PARTITION}, replica_id, log_end_offset FROM bronze.cluster_state
-            WHERE {own} AND log_end_offset IS NOT NULL
-        ) AS state
-        ON {same_columns("state", _PARTITION, "segments")} AND state.replica_id = segments.broker_id
-        """
-    return Asked(sql, run.windows)
-
+# The last offset that this run's scan found in each log it read to its newest segment, and the log's end by its index
+_LOG_ENDS = f"""
+    SELECT segments.topic, segments.topic_id, segments.partition, broker_id, last_offset, log_end_offset
+    FROM (
+        SELECT {_PARTITION}, broker_id, last_offset FROM bronze.log_segments
+        WHERE {{own}} AND is_active AND is_scanned AND last_offset IS NOT NULL
+    ) AS segments
+    JOIN (
+        SELECT DISTINCT {_PARTITION}, replica_id, log_end_offset FROM bronze.cluster_state
+        WHERE {{own}} AND log_end_offset IS NOT NULL
+    ) AS state
+    ON {same_columns("state", _PARTITION, "segments")} AND state.replica_id = segments.broker_id"""
 
 _LISTS = ("gap_ms", "body_bytes", "partition", "key_index")
 _UNEVEN = " OR ".join(f"coalesce(array_length({name}), 0) <> record_count" for name in _LISTS)

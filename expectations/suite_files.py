@@ -46,10 +46,8 @@ def ask_for_suspects(sql: str, suite: Mapping[str, Any]) -> str:
         if make := _BREAKING.get(entry["type"]):
             breaks.append((entry["severity"] == "critical", f"coalesce({make(entry['kwargs'])}, false)"))
         elif entry["type"] != _UNIQUE:
-            possible = ", ".join(sorted(_BREAKING))
-            raise GateBrokenError(
-                f"{suite['name']}: {entry['type']} cannot be asked of a table that grows; use one of {possible}"
-            )
+            told = f"{suite['name']}: {entry['type']} cannot be asked of a table that grows"
+            raise GateBrokenError(f"{told}; use one of {', '.join(sorted(_BREAKING))}")
     copies = f"count(1) OVER (PARTITION BY {', '.join(keys[0])})" if keys else "1"
     source = f"SELECT *, {copies} AS {_COPIES} FROM ({sql}) AS given"
     is_double = f"{_COPIES} > 1"

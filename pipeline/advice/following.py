@@ -204,10 +204,10 @@ def describe_answers(broker_id: int, answers: BrokerAnswers) -> str:
         said.append(f"When it began: {'; '.join(answers.changes)}.")
     elif answers.since_ms is not None and not answers.is_since_first:
         said.append("When it began, leaders and brokers were as before.")
-    said.append(
+    grow = (
         "Batches for a slow broker grow while they wait, so sticky producers give it more of the records without keys."
     )
-    return " ".join(said)
+    return " ".join([*said, grow])
 
 
 def _describe_stages(answers: BrokerAnswers) -> tuple[str, str]:

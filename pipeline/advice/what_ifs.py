@@ -243,9 +243,8 @@ def work_out(
     """Works a change out from a window's loads; `NothingUsableError` if no live broker has a rack."""
     racks = {one.broker_id: one.rack or "" for one in brokers}
     if not any(racks.values()):
-        raise NothingUsableError(
-            "no broker has a rack: set broker.rack, or name brokers' zones in the configuration (zones.brokers)"
-        )
+        how = "set broker.rack, or name brokers' zones in the configuration (zones.brokers)"
+        raise NothingUsableError(f"no broker has a rack: {how}")
 
     def state(placed: Partitions, sent: zone_plans.ZoneLoads) -> ZoneState:
         loaded = sent.with_loads(placed)
@@ -293,9 +292,8 @@ def describe_zones(brokers: Brokers, loads: zone_plans.ZoneLoads) -> list[str]:
         sent.update(by_zone)
     strange = sorted(zone for zone, size in sent.items() if zone and size and zone not in known)
     if strange:
-        said.append(
-            f"No broker is in {_join(strange, 'zone')}, where producers are: rack-aware or not, they send to every leader."
-        )
+        where = f"in {_join(strange, 'zone')}, where producers are"
+        said.append(f"No broker is {where}: rack-aware or not, they send to every leader.")
     unknown = sent.get("", 0.0)
     if unknown:
         said.append("Where producers are is not known, and brokers have too many racks to assume it (zones.clients).")

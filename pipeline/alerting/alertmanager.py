@@ -163,9 +163,8 @@ def _ask(alertmanager: Alertmanager, method: str, what: str, body: object = None
     url, name = f"{alertmanager.url.rstrip('/')}/api/v2/{what}", f"Alertmanager {alertmanager.name}"
     try:
         client = alertmanager.async_client()
-        answer, content = http_request.exchange_once(
-            client, client.build_request(method, url, json=body), most_bytes=_MOST_BYTES
-        )
+        request = client.build_request(method, url, json=body)
+        answer, content = http_request.exchange_once(client, request, most_bytes=_MOST_BYTES)
     except http_request.EXCHANGE_ERRORS as error:
         reason = http_request.describe_exchange(error, alertmanager.hide)
         raise UnusableServerError(f"{name}: {reason}") from None  # the cause may hold a secret

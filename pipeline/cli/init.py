@@ -73,9 +73,8 @@ def run(args: argparse.Namespace) -> int:
     client = {name: value for name in _CLIENT_OPTIONS if (value := getattr(args, name)) is not None}
     folder = args.warehouse or f"{PROGRAM}-data"
     if is_remote(folder):
-        raise ConfigError(
-            f"--warehouse {folder}: init starts on this machine; docs/SCALE.md says what to write for a bucket"
-        )
+        where = "init starts on this machine; docs/SCALE.md says what to write for a bucket"
+        raise ConfigError(f"--warehouse {folder}: {where}")
     text = format_config(args.name, bootstrap, url, client, warehouse=Path(folder), window=args.window)
     if not _publish(text, path):
         print(f"{path} is not written: correct the address or the options, see {PROGRAM} init --help", file=sys.stderr)

@@ -67,11 +67,11 @@ def find_reassignments(run: RunContext, windows: Sequence[TimeWindow]) -> dict[i
     moving: Counter[int] = Counter()
     for start_ms, count in run.tuples(TOPIC_HEALTH, windows, "window_start_ms", "reassigning_count"):
         moving[start_ms] += count
-    running = {
-        start_ms: f"{count:,} partition{'' if count == 1 else 's'}" for start_ms, count in moving.items() if count
-    }
-    what = "a reassignment of {} was running".format
-    return {start_ms: sources.SkippedWindow("incomplete", what(of)) for start_ms, of in running.items()}
+    skipped = {}
+    for start_ms, count in ((start_ms, count) for start_ms, count in moving.items() if count):
+        why = f"a reassignment of {count:,} partition{'' if count == 1 else 's'} was running"
+        skipped[start_ms] = sources.SkippedWindow("incomplete", why)
+    return skipped
 
 
 def _find_beginnings(run: RunContext) -> dict[str, sources.SourceBeginning]:

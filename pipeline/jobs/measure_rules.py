@@ -110,9 +110,7 @@ def _load_appended(run: RunContext, windows: Sequence[TimeWindow]) -> list[Appen
     whole_ms -= find_skipped(status, max_age_ms=milliseconds_of(run.cluster.freshness)).keys()
     whole_ms -= set(traffic.filter(pl.col("count_kind") == "sampled")["start_ms"])
     starts_ms = [window.start_ms for window in windows]
-    found = (Appended(**row) for row in sum_appended(logs, traffic, starts_ms, run.window_ms).iter_rows(named=True))
-    return [
-        one
-        for one in found
-        if whole_ms.issuperset(range(one.since_ms - one.since_ms % run.window_ms, one.at_ms, run.window_ms))
-    ]
+    appended = sum_appended(logs, traffic, starts_ms, run.window_ms).iter_rows(named=True)
+    length_ms, found = run.window_ms, [Appended(**row) for row in appended]
+    spans = [range(one.since_ms - one.since_ms % length_ms, one.at_ms, length_ms) for one in found]
+    return [one for one, span in zip(found, spans, strict=True) if whole_ms.issuperset(span)]

@@ -130,9 +130,8 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
 
     def of_each(chart_of: Callable[[int], Chart]) -> tuple[Chart, ...]:
         charts = {broker: chart_of(broker) for broker in explained}
-        rest = {
-            broker: replace(chart, name=f"{chart.name}_{broker}") for broker, chart in charts.items() if broker != first
-        }
+        others = {broker: chart for broker, chart in charts.items() if broker != first}
+        rest = {broker: replace(chart, name=f"{chart.name}_{broker}") for broker, chart in others.items()}
         return tuple((charts | rest).values())
 
     causes = of_each(lambda broker: causes_of(broker, explained[broker]))

@@ -96,10 +96,8 @@ def draw_heat_map(answer: Answer, topics: Answer, broker: int) -> dict[str, Any]
     # a square root: partitions of a hundredth of the largest still differ from empty ones
     steps = [format_bytes(largest * (step / _STEPS) ** 2) for step in range(1, _STEPS + 1)]
     led = sum(row["leader_id"] == broker for row in answer.rows)
-    title, counts = (
-        "Where the bytes are: topic by partition",
-        f"{len(answer.rows):,} partitions of {len(rows):,} topics",
-    )
+    title = "Where the bytes are: topic by partition"
+    counts = f"{len(answer.rows):,} partitions of {len(rows):,} topics"
     says = f"{counts}, the topics first that add most to broker {broker}, whose {led:,} partitions are framed."
     says += " The number in a cell is the leader."
     return {"answer": answer, "title": title, "says": says, "rows": rows, "steps": steps}
