@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from expectations.gate import NOTHING, Asked, Batches, Versions, run_gate, same_columns
-from expectations.key_rows import DIGEST_OF_KEY, KEY_RECORDS, list_key_batches
+from expectations.queries import DIGEST_OF_KEY, KEY_RECORDS, list_key_batches
 from expectations.reports import SuiteReport, raise_for_data_gate
 from expectations.suite_files import named_columns, read_suite
 from pipeline.model.window import TimeWindow, milliseconds_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from expectations import measure_rows
+from expectations import queries
 from expectations.gate import NOTHING, Asked, Batches, Versions, run_gate, same_columns
 from expectations.reports import SuiteReport, raise_for_data_gate
 from pipeline.model.verdict import Verdict
@@ -65,13 +65,13 @@ def check_measured(
 def list_measured(run: RunContext, windows: Windows, verdicts: Sequence[Verdict]) -> Batches:
     kept = run.split_by_rows(windows)[0]  # others' keys are dropped (`sums_only`)
     return {
-        "broker_share_gate": measure_rows.join_shares(run, windows),
-        "partition_health_gate": Asked(measure_rows.PARTITIONS, windows),
-        "topic_health_gate": Asked(measure_rows.TOPICS, windows, is_few=True),
-        "hot_keys_gate": Asked(measure_rows.KEYS, kept, is_few=True),
-        "latency_gate": Asked(measure_rows.NODES, windows),
-        "group_balance_gate": Asked(measure_rows.GROUPS, windows, is_few=True),
-        "zone_traffic_gate": measure_rows.join_zones(run, kept),
+        "broker_share_gate": queries.join_shares(run, windows),
+        "partition_health_gate": Asked(queries.PARTITIONS, windows),
+        "topic_health_gate": Asked(queries.TOPICS, windows, is_few=True),
+        "hot_keys_gate": Asked(queries.KEYS, kept, is_few=True),
+        "latency_gate": Asked(queries.NODES, windows),
+        "group_balance_gate": Asked(queries.GROUPS, windows, is_few=True),
+        "zone_traffic_gate": queries.join_zones(run, kept),
         "rule_measures_gate": Asked(_RULES, windows),
         "recommendations_gate": Asked(_ADVICE, windows, is_few=True),
         "promises_gate": Asked(_PROMISES, windows, is_few=True),

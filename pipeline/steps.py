@@ -26,7 +26,7 @@ from pipeline.jobs import (
     replay,
     score_health,
 )
-from pipeline.jobs.replay.plans import WindowReplay
+from pipeline.jobs.replay import WindowReplay
 from pipeline.model.number_text import escape_hidden, format_name, format_slug, format_span
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import HOUR_MS, TimeWindow, spanning

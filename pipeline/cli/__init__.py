@@ -7,9 +7,8 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 
-from pipeline.cli.text_table import print_error
+from pipeline.cli.terminal import print_error
 from pipeline.environment import collect_seldom, share_memory, variable
 from pipeline.errors import PipelineError
 from pipeline.model.number_text import escape_hidden
@@ -87,14 +86,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_error(f"{PROGRAM}: error: {escape_hidden(str(error.filename))}: {error.strerror}")
         return USAGE_EXIT_CODE  # a path that an option names
     return code
-
-
-def add_config_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; else $PARTITION_HEALTH_CONFIG")
-
-
-def add_json_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
 def build_parser(command: str | None) -> argparse.ArgumentParser:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.cli import add_config_option, add_json_option
-from pipeline.cli.text_table import fields_of
+from pipeline.cli.terminal import add_config_option, add_json_option, fields_of
 from pipeline.config.storage import is_remote
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError

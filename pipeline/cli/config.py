@@ -7,8 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from pipeline.cli import add_json_option
-from pipeline.cli.text_table import text_width
+from pipeline.cli.terminal import add_json_option, text_width
 from pipeline.config_file import describe_schema
 
 Schema = dict[str, Any]

@@ -15,8 +15,7 @@ from packaging.requirements import Requirement
 
 from pipeline.alerting.alertmanager import read_silences
 from pipeline.alerting.delivery import probe
-from pipeline.cli import add_config_option, add_json_option
-from pipeline.cli.text_table import paint, text_width
+from pipeline.cli.terminal import add_config_option, add_json_option, paint, text_width
 from pipeline.config.mail import Alertmanager
 from pipeline.config.pipeline_config import Cluster, PipelineConfig
 from pipeline.config.schedule import plan_schedule

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from pipeline.cli import add_json_option
 from pipeline.cli.inspect_rows import Row, build_report, lookup_row
-from pipeline.cli.text_table import format_field, show_rows
+from pipeline.cli.terminal import add_json_option, format_field, show_rows
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.log_tree import DirectoryKind
 from pipeline.model.number_text import escape_hidden

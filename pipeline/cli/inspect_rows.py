@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pipeline.cli.text_table import fields_of, format_timestamp
+from pipeline.cli.terminal import fields_of, format_timestamp
 from pipeline.codec.log.lookup import IndexLookup, OffsetLookup, TimestampLookup
 from pipeline.model.log import BatchHeader, Codec, Problem
 from pipeline.model.log_tree import LogDirectory, PartitionDirectory

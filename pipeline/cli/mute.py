@@ -12,8 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pipeline.alerting.mutes import Mute, read_mutes, write_mutes
-from pipeline.cli import add_config_option, add_json_option
-from pipeline.cli.text_table import show_table
+from pipeline.cli.terminal import add_config_option, add_json_option, show_table
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.section import format_problems
 from pipeline.config_file import load_config

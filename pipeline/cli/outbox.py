@@ -5,8 +5,7 @@ import json
 import sys
 import time
 
-from pipeline.cli import add_config_option, add_json_option
-from pipeline.cli.text_table import fields_of, print_error, show_table
+from pipeline.cli.terminal import add_config_option, add_json_option, fields_of, print_error, show_table
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.jobs import daily_mail, deliver_alerts

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.cli import add_json_option
-from pipeline.cli.text_table import fields_of, show_table
+from pipeline.cli.terminal import add_json_option, fields_of, show_table
 from pipeline.errors import ConfigError, InputError, NothingUsableError
 from pipeline.partitioners.registry import STRATEGIES, check_determinism, find_strategy
 from pipeline.partitioners.strategy import Strategy, check_partition_count, choose_partition

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli import add_json_option
-from pipeline.cli.text_table import show_table, text_width
+from pipeline.cli.terminal import add_json_option, show_table, text_width
 from pipeline.errors import ConfigError
 from pipeline.model.trust import Trust
 from pipeline.model.window import milliseconds_of

@@ -6,8 +6,7 @@ import time
 import webbrowser
 from pathlib import Path
 
-from pipeline.cli import add_config_option
-from pipeline.cli.text_table import print_error
+from pipeline.cli.terminal import add_config_option, print_error
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.errors import NothingUsableError

@@ -17,8 +17,7 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-from pipeline.cli import add_config_option, add_json_option
-from pipeline.cli.text_table import paint, print_error
+from pipeline.cli.terminal import add_config_option, add_json_option, paint, print_error
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.environment import count_steps_at_once

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli import add_json_option
-from pipeline.cli.text_table import show_table, text_width
+from pipeline.cli.terminal import add_json_option, show_table, text_width
 from pipeline.errors import ConfigError
 from pipeline.progress import Progress
 

@@ -20,10 +20,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pipeline.cli import add_config_option
 from pipeline.cli.sql_guard import refuse_changes, restrict_session
 from pipeline.cli.tables import unknown_table
-from pipeline.cli.text_table import print_error, show_table
+from pipeline.cli.terminal import add_config_option, print_error, show_table
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.sections import SUMMED_UP
 from pipeline.config_file import load_config

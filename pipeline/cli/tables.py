@@ -7,8 +7,7 @@ import sys
 import textwrap
 from typing import Any
 
-from pipeline.cli import add_json_option
-from pipeline.cli.text_table import fields_of, show_table, text_width
+from pipeline.cli.terminal import add_json_option, fields_of, show_table, text_width
 from pipeline.errors import ConfigError
 from pipeline.tables import TABLES, Table
 

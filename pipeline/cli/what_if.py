@@ -13,8 +13,8 @@ from pydantic import ByteSize, TypeAdapter
 
 from pipeline.advice.following import Ends, LeaderReplay
 from pipeline.advice.what_ifs import ClusterChange, Following, Foreseen, PlacedCluster, foresee, pin_following
-from pipeline.cli import add_config_option, add_json_option, what_if_zones
-from pipeline.cli.text_table import print_error
+from pipeline.cli import what_if_zones
+from pipeline.cli.terminal import add_config_option, add_json_option, print_error
 from pipeline.cli.what_if_text import as_table, format_what_if, says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
 from pipeline.config.sections import BrokerId, Factor, WhatIf
@@ -23,7 +23,7 @@ from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.jobs.recommend import follows_broker, load_doubts, load_placement, sum_topics
 from pipeline.jobs.recommend.promises import find_keyed
-from pipeline.jobs.replay.plans import WindowReplay
+from pipeline.jobs.replay import WindowReplay
 from pipeline.measures.window_loads import fair_parts
 from pipeline.model.number_text import format_span
 from pipeline.model.placement import PlacementBroker

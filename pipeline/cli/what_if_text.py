@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipeline.advice.what_ifs import Foreseen, PlacedCluster, describe_places
-from pipeline.cli.text_table import format_table
+from pipeline.cli.terminal import format_table
 from pipeline.measures.reassignment import BEST_FOUND
 from pipeline.model.number_text import format_bytes, format_name, format_percent, format_ratio
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from pipeline.advice.following import LeaderReplay, predict_following
 from pipeline.advice.what_ifs import ZoneChange, ZoneState, ZoneWhatIf, describe_zones, price, work_out
-from pipeline.cli.text_table import format_table
+from pipeline.cli.terminal import format_table
 from pipeline.cli.what_if_text import says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment
 from pipeline.config.replay import Candidate
 from pipeline.jobs.recommend import load_doubts, load_placement
 from pipeline.jobs.recommend.promises import find_keyed
-from pipeline.jobs.replay.plans import WindowReplay
+from pipeline.jobs.replay import WindowReplay
 from pipeline.jobs.score_health import load_zone_loads
 from pipeline.measures.reassignment import BEST_FOUND
 from pipeline.model.number_text import format_bytes, format_name, format_ratio

@@ -1,10 +1,12 @@
-"""Aligned columns; on a terminal they fit its width, and verdicts have colour besides their words."""
+"""What commands share: options, and aligned columns that fit a terminal, with colour for verdicts besides their words."""
 
+import argparse
 import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from pipeline.model.number_text import escape_hidden
@@ -15,6 +17,14 @@ _STYLES = {
 }  # fmt: skip  # a table: short fields share a line
 """Of words that mean a verdict or a state."""
 _LEAST_WIDTH = 8  # of a column; where a terminal has less, a row becomes a list
+
+
+def add_config_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; else $PARTITION_HEALTH_CONFIG")
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> str:
