@@ -118,7 +118,7 @@ def _as_text(line: str) -> str:
 
 
 def mail_late_run(context: Mapping[str, Any]) -> None:
-    """Mails that a run missed its deadline, over the configuration's server: Airflow shows connections to tasks alone."""
+    """Mails that a run missed its deadline; `context`: Airflow's, with `dag_run`, and `deadline` with its `deadline_time`."""
     from dags.mail import deliver_text  # keeps DAG files light
 
     dag_run = context["dag_run"]

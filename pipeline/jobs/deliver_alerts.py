@@ -35,7 +35,6 @@ from pipeline.model.window import DAY_MS, milliseconds_of
 from pipeline.storage import outbox
 from pipeline.storage.rows import load_rows
 from pipeline.tables.incidents import INCIDENTS
-from pipeline.tables.values import tuples_of
 
 _MOST_REPORT_BYTES = 2_000_000  # servers refuse mails of 10 MB and more; a file grows by a third on its way
 _FIRST_WAIT_MS = 30_000
@@ -234,9 +233,8 @@ def _leave_out_silenced(
 def _load_labels(config: PipelineConfig, due: Sequence[AlertMessage]) -> dict[tuple[str, str], dict[str, str]]:
     labels, columns = {}, ("incident_id", "rule", "subject")
     for cluster in {message.cluster for message in due} if config.mail.alertmanagers else ():
-        rows = load_rows(config.warehouse, INCIDENTS, cluster=cluster, columns=columns)
-        for incident_id, *about in tuples_of(rows, *columns):
-            labels[cluster, incident_id] = alert_labels(cluster, *about)
+        for row in load_rows(config.warehouse, INCIDENTS, cluster=cluster, columns=columns).to_pylist():
+            labels[cluster, row["incident_id"]] = alert_labels(cluster, row["rule"], row["subject"])
     return labels
 
 
