@@ -32,12 +32,8 @@ def ensure_writer_pool() -> None:
     if Pool.get_pool(name) is not None:
         return
     with contextlib.suppress(IntegrityError):  # scheduler and dag processor start at the same time
-        Pool.create_or_update_pool(
-            name=name,
-            slots=slots,
-            description="Steps at a time: a cluster each, as many as fit the machine.",
-            include_deferred=False,
-        )
+        what = "Steps at a time: a cluster each, as many as fit the machine."
+        Pool.create_or_update_pool(name=name, slots=slots, description=what, include_deferred=False)
 
 
 def plan_pool() -> tuple[str, int]:

@@ -100,23 +100,19 @@ def describe_scenario(scenario: ScenarioFile, summaries: Sequence[VariantSummary
 def _describe_variant(summary: VariantSummary) -> dict[str, Any]:
     scenario = summary.variant.scenario
     names = [(topic.name, partition) for topic in scenario.topics for partition in range(len(topic.leaders))]
+    led_by = {place: broker.broker_id for place, broker in enumerate(scenario.brokers)}
     return {
         "name": summary.variant.name,
         "clients": list(summary.variant.clients),
         **_describe_figures(summary.run),
         "brokers": [
-            {"broker_id": broker.broker_id, **_describe_figures(figures), "fair_share": round(fair_share, 6)}
-            for broker, figures, fair_share in zip(
-                scenario.brokers, summary.brokers, summary.variant.fair_shares, strict=True
+            {"broker_id": led_by[place], **_describe_figures(figures), "fair_share": round(fair_share, 6)}
+            for place, (figures, fair_share) in enumerate(
+                zip(summary.brokers, summary.variant.fair_shares, strict=True)
             )
         ],
         "partitions": [
-            {
-                "topic": topic,
-                "partition": partition,
-                "broker_id": scenario.brokers[leader].broker_id if leader >= 0 else None,
-                **_describe_figures(figures),
-            }
+            {"topic": topic, "partition": partition, "broker_id": led_by.get(leader), **_describe_figures(figures)}
             for (topic, partition), leader, figures in zip(names, scenario.leaders, summary.partitions, strict=True)
         ],
         "producers": [

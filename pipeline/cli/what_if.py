@@ -144,14 +144,9 @@ def explain_doubt(run: RunContext, window: TimeWindow) -> str | None:
 def _load_cluster(run: RunContext, window: TimeWindow) -> tuple[PlacedCluster, tuple[int, ...]]:
     partitions, brokers = load_placement(run, window)
     cluster = PlacedCluster(partitions=tuple(partitions), brokers=tuple(brokers))
-    follows = tuple(
-        sorted(
-            one.broker_id
-            for one in run.values(BrokerLoad, BROKER_SHARE, (window,))
-            if (one.share_ratio or 0.0) >= run.cluster.gate.of_topic(one.excess_topic).resolves_at
-            and follows_broker(one)
-        )
-    )
+    gate, loads = run.cluster.gate, run.values(BrokerLoad, BROKER_SHARE, (window,))
+    above = [one for one in loads if (one.share_ratio or 0.0) >= gate.of_topic(one.excess_topic).resolves_at]
+    follows = tuple(sorted(one.broker_id for one in above if follows_broker(one)))
     return (pin_following(cluster, find_keyed(run, window)) if follows else cluster), follows
 
 

@@ -90,11 +90,8 @@ def _replay(
                 sizes[one.topic] += one.load_bytes
             loaded = {topic for topic in topics if sizes[topic]}
             doubts = load_doubts(run, window, loaded, sizes)
-            if doubts.reason:
-                reasons.append(doubts.reason)
-                return state
-            wanted = {place: leader for place, leader in leaders.items() if place[0] in loaded}
-            told = replay(wanted, doubts.errors, candidate=candidate) if wanted else LeaderReplay({})
+            wanted = {place: leader for place, leader in leaders.items() if place[0] in loaded and not doubts.reason}
+            told = replay(wanted, doubts.errors, candidate=candidate) if wanted else LeaderReplay({}, doubts.reason)
             if told.reason:
                 reasons.append(told.reason)
                 return state
@@ -111,13 +108,9 @@ def _describe_state(run: RunContext, state: ZoneState) -> dict[str, Any]:
         "replicated_between_zones_bytes": round(state.between.replication),
         "cost_per_month": None if cost is None else round(cost, 2),
         "brokers": [
-            {
-                "broker_id": broker_id,
-                "share_ratio": state.ranges[broker_id][1] if broker_id in state.ranges else ratio,
-                "share_ratio_low": state.ranges[broker_id][0] if broker_id in state.ranges else None,
-                "share_ratio_high": state.ranges[broker_id][2] if broker_id in state.ranges else None,
-            }
+            {"broker_id": broker_id, "share_ratio": middle, "share_ratio_low": low, "share_ratio_high": high}
             for broker_id, ratio in sorted(state.ratios.items())
+            for low, middle, high in [state.ranges.get(broker_id, (None, ratio, None))]
         ],
     }
 

@@ -72,9 +72,8 @@ def list_parts(url: str) -> tuple[str, ...]:
 
 
 def _list_forms(secret: str, user: str) -> Iterator[str]:
-    secret, user = (
-        text.encode("utf-8", "replace").decode() for text in (secret, user)
-    )  # a file's bytes may be no UTF-8
+    # a file's bytes may be no UTF-8
+    secret, user = (text.encode("utf-8", "replace").decode() for text in (secret, user))
     plain = {secret, unquote(secret), quote(secret), quote(secret, safe=""), quote_plus(secret)}
     plain |= {html.escape(secret), json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     in_base64 = {base64.b64encode(f"{before}{secret}".encode()).decode() for before in ("", f"{user}:", f"\0{user}\0")}

@@ -183,7 +183,8 @@ def _fails_no_task(message: AlertMessage) -> bool:
 def _leave_out_gone(
     config: PipelineConfig, waiting: Sequence[AlertMessage], now_ms: int
 ) -> tuple[list[AlertMessage], list[str]]:
-    known = {MAIL_CHANNEL, *(one.name for one in (*config.mail.webhooks, *config.mail.alertmanagers))}
+    webhooks, alertmanagers = config.mail.webhooks, config.mail.alertmanagers
+    known = {MAIL_CHANNEL, *(one.name for one in webhooks), *(one.name for one in alertmanagers)}
     gone: dict[str, list[str]] = defaultdict(list)
     for message in waiting:
         if message.channel not in known:
