@@ -105,8 +105,6 @@ class Content:
 def render_table(table: MailTable, width: int = TABLE_WIDTH) -> str:
     """Sets a table in plain text: columns aligned, marked rows led by `>`, the widest words wrapped where it is too wide.
 
-    Numbers and words as long as a name are not broken for the width.
-
     >>> print(render_table(MailTable(
     ...     columns=(MailColumn("broker"), MailColumn("share", is_number=True)),
     ...     rows=(("1", "50.9 %"), ("2", "9.1 %")), marked=frozenset({0}))))

@@ -115,10 +115,6 @@ def settle_ids(
     4. A known id that is over and that no episode overlaps keeps the changes it has.
     5. A message that left stays a change, also where today's verdicts would not give it; an end lies in no window before it.
     6. No change is given before the first window that is folded again: an open id whose episode ended before it ends there.
-
-    `episodes`, `known`: in time order. `seen`: the subject's verdicts. `first_ms`: the first window that is folded again.
-    `new_id`: a new id by `since_ms`.
-    Returns changes from `first_ms` on, with the start that was told where it has moved since.
     """
     placed, fresh, free = _place(episodes, known)
     settled: list[IncidentChange] = []

@@ -33,10 +33,7 @@ _CODE_SPAN = re.compile(r"`([^`]+)`")
 
 
 def format_subject(text: str) -> str:
-    r"""A text as the header `Subject` holds it: on one line of bounded length, and nothing in it is an encoded word.
-
-    The standard library decodes encoded words where a header is set, line breaks among them, and writes them out so: what
-    follows one would be headers and a body of their own (CVE-2024-6923).
+    r"""A text as the header `Subject` holds it: one bounded line without encoded words, which would hide breaks (CVE-2024-6923).
 
     >>> format_subject("=?utf-8?q?=0D=0ABcc:_x?=")
     '=\\x3futf-8?q?=0D=0ABcc:_x?='
@@ -45,10 +42,7 @@ def format_subject(text: str) -> str:
 
 
 def message_id_of(cluster: str, key: str, channel: str = MAIL_CHANNEL) -> str:
-    """The Message-ID of a change on a channel, without brackets.
-
-    Short enough to stand on one header line: some mail programs lose a thread whose ids are folded. The incident's id
-    differs by cluster, also where the names of clusters look alike here.
+    """The Message-ID of a change on a channel, without brackets; short, as some mail programs lose a thread of folded ids.
 
     >>> message_id_of("demo", "K-JKT62CWA-new")
     'K-JKT62CWA-new.demo@partition-health.local'

@@ -28,9 +28,7 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> str:
-    """Writes rows in aligned columns under their names.
-
-    `rows`: cells as text, without line breaks. `right`: columns (by position) to align on the right: numbers.
+    """Writes rows of cells without line breaks in aligned columns; `right` are columns of numbers, by position.
 
     >>> print(format_table(["name", "rows"], [["a", "12"], ["bcdef", "3"]], right=frozenset({1})), end="")
     name   rows

@@ -33,9 +33,7 @@ _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}  # one char
 
 
 def hide_secrets(words: str, *secrets: str | None, user: str = "") -> str:
-    """The words with `***` where they repeat a secret, or a part of it, as it is or as it is sent; cut at 4,000 characters.
-
-    A secret may come percent-encoded, decoded, escaped for JSON or HTML, or in base64, also with `user` as logins send it.
+    """The words, cut at 4,000 characters, with `***` for parts of a secret, as it is or encoded in ways in which it is sent.
 
     >>> hide_secrets("Cannot POST /services/T0/B0/SECRETHOOK", "/services/T0/B0/SECRETHOOK")
     'Cannot POST ***'
