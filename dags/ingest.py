@@ -25,7 +25,7 @@ from typing import Any
 from airflow.sdk import DAG, CronPartitionTimetable, TriggerRule, task
 
 from dags.defaults import INGESTED, dag_settings, each_cluster, link_reports, turns
-from dags.runs import show_phases
+from dags.phases import show_phases
 from pipeline.config.schedule import plan_schedule, schedule_end_date
 from pipeline.config_file import load_config
 

@@ -20,7 +20,7 @@ from typing import Any
 from airflow.sdk import DAG, PartitionedAssetTimetable, task
 
 from dags.defaults import INGESTED, REPLAYED, dag_settings, each_cluster, link_reports, turns
-from dags.runs import show_phases
+from dags.phases import show_phases
 from pipeline.config_file import load_config
 
 _CONFIG = load_config()

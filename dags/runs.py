@@ -8,9 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import TaskGroup, TriggerRule, get_current_context, task
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.lineage import get_hook_lineage_collector
 
 from dags.notifiers import mail_failed_clusters, mail_given_up
@@ -100,7 +99,7 @@ def _find_run(turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> Ru
 
 
 def leave(ti: Any, cluster: str, **said: object) -> None:
-    """Leaves what `hand_over_clusters` and `dags.runs` ask for of a cluster: `phase`, `failure` or `event`."""
+    """Leaves what `hand_over_clusters` and `dags.phases` ask for of a cluster: `phase`, `failure` or `event`."""
     ti.xcom_push(key=HANDED_OVER, value={kind: {cluster: value} for kind, value in said.items()})
 
 
@@ -168,30 +167,3 @@ def describe_event(report: StepReport) -> dict[str, Any]:
 
 def describe_report(report: StepReport) -> list[str]:
     return [*report.written, *report.notes, *report.warnings]
-
-
-@task(trigger_rule=TriggerRule.ONE_FAILED, retries=0, pool="default_pool", on_failure_callback=None)
-def failed(of: str, step: str, phase: str, params: Any = None, ti: Any = None) -> None:
-    """Runs when the step failed: fails too if it did so in this phase; its mail has left before."""
-    count = 1 if params.get("cluster") else len(load_config().clusters)
-    wrong = []
-    for left in read_left(ti, of, count):
-        if "event" not in left and phase in left.get("phase", {"": PHASES[step][0]}).values():
-            (text,) = left.get("failure", {"": UNKNOWN_FAILURE}).values()
-            wrong.append(": ".join([*left.get("phase", ()), text]))
-    if not wrong:
-        raise AirflowSkipException(f"{of} failed in another phase")
-    raise AirflowFailException("\n".join(wrong))
-
-
-def show_phases(work: Any, step: str) -> None:
-    """Puts a box for each phase behind the step's task `work`: red if a cluster failed in it; those after it are not green."""
-    before = None
-    for phase in PHASES[step]:
-        with TaskGroup(phase):
-            broken = failed(work.operator.task_id, step, phase)
-            passed = EmptyOperator(task_id="passed", trigger_rule=TriggerRule.NONE_FAILED, on_failure_callback=None)
-            work >> broken >> passed
-            if before is not None:
-                before >> passed
-        before = passed
