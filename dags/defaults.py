@@ -17,14 +17,11 @@ from pipeline.config_file import load_config
 
 _NAMES = load_config().airflow
 
-INGESTED = Asset(name=_NAMES.name("ingested"), uri="x-partition-health://ingested")
-"""Committed windows of `bronze` and `silver`; partitioned by the window's start."""
+INGESTED = Asset(name=_NAMES.name("ingested"), uri="x-partition-health://ingested")  # committed windows
 
-REPLAYED = Asset(name=_NAMES.name("replayed"), uri="x-partition-health://replayed")
-"""Windows whose replay is over, whether it succeeded or not; partitioned by the window's start."""
+REPLAYED = Asset(name=_NAMES.name("replayed"), uri="x-partition-health://replayed")  # also those that failed
 
-JUDGED = Asset(name=_NAMES.name("judged"), uri="x-partition-health://judged")
-"""Windows that were judged, for DAGs of others: its events carry the verdict; partitioned by the window's start."""
+JUDGED = Asset(name=_NAMES.name("judged"), uri="x-partition-health://judged")  # for others' DAGs
 
 RETRY_POLICY = ExceptionRetryPolicy(
     rules=[
@@ -38,11 +35,9 @@ RETRY_POLICY = ExceptionRetryPolicy(
             reason="bad data or configuration, or a fault of ours: a retry does not help",
         ),
     ]
-)
-"""Data and configuration fail at once; whatever else goes wrong is taken for infrastructure and tried again."""
+)  # data and configuration fail at once; whatever else goes wrong is taken for infrastructure and tried again
 
-_LONGEST_OWNER = 200
-"""Airflow's log of what happens has 500 characters for it; where it has more, Postgres starts no task."""
+_LONGEST_OWNER = 200  # Airflow's log of what happens has 500 characters; with more, Postgres starts no task
 _DEFAULT_ARGS: dict[str, Any] = {
     "retries": 5,  # half an hour in all: an API server or a broker may take that long to be up
     "retry_delay": timedelta(minutes=1),
@@ -80,12 +75,7 @@ def turns(config: PipelineConfig) -> list[int]:
 
 
 def each_cluster(config: PipelineConfig, priority: int = 1) -> dict[str, Any]:
-    """Returns the settings of a task that is mapped to clusters, and named after its own.
-
-    Of several clusters one that goes wrong holds up the next step of the others: it is tried for three minutes instead of half
-    an hour, and as long as `late_after` instead of two hours. Its window is taken up by the next run. `hand_over` mails all
-    failures at once.
-    """
+    """Settings of a task mapped to clusters: of several, one that goes wrong is tried for minutes only, as others wait."""
     settings: dict[str, Any] = {"map_index_template": "{{ cluster }}", "priority_weight": priority}
     if len(config.clusters) > 1:
         settings |= {"retries": 2, "execution_timeout": config.late_after, "on_failure_callback": None}

@@ -25,8 +25,6 @@ _log = logging.getLogger(__name__)
 
 
 class ConnectionSmtp(Smtp):
-    """A mail server as an Airflow connection describes it: the password comes from there."""
-
     secret: SecretStr | None = None
 
     @property
@@ -57,7 +55,6 @@ def configured_smtp(config: PipelineConfig) -> Smtp | None:
 
 
 def deliver_queued(now_ms: int) -> list[str]:
-    """Sends what is queued in `gold.alert_outbox`; a line per message."""
     config = load_config()
     lend_secrets(config)
     report = deliver_alerts.run(config, configured_smtp(config), now_ms=now_ms)

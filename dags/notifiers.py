@@ -28,7 +28,6 @@ class FailureMail(BaseNotifier):
 
 
 def describe_failure(context: Any) -> tuple[str, str]:
-    """Subject and text about a failed task, from Airflow's context of it."""
     ti, dag_run = context["ti"], context["dag_run"]
     error = context.get("exception")
     windows = _windows_of(dag_run.partition_key, context.get("params"))
@@ -119,11 +118,7 @@ def _as_text(line: str) -> str:
 
 
 def mail_late_run(context: Mapping[str, Any]) -> None:
-    """Mails that a run missed its deadline, over the configuration's server: Airflow shows connections to tasks alone.
-
-    Airflow keeps the deadline of a run that failed in time, and queues all runs of a backfill at once.
-    `context`: Airflow's, with `dag_run`, and `deadline` with its `deadline_time`.
-    """
+    """Mails that a run missed its deadline; `context`: Airflow's, with `dag_run`, and `deadline` with its `deadline_time`."""
     from dags.mail import deliver_text  # keeps DAG files light
 
     dag_run = context["dag_run"]

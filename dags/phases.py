@@ -1,8 +1,4 @@
-"""Boxes in Airflow's grid for the phases of a step.
-
-One task does all the work of a step, so that imports and Spark are paid for once. Each phase has a group of two tasks beside it,
-which no process runs while all goes well: the scheduler skips `failed`, and marks `passed`, an EmptyOperator, itself.
-"""
+"""Boxes in Airflow's grid for the phases of a step, whose work one task does; while all goes well no process runs their tasks."""
 
 from typing import Any
 

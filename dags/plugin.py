@@ -1,9 +1,4 @@
-"""Airflow plugin: what tasks need around them.
-
-It creates the pool of writers when Airflow starts, because tasks of a missing pool wait forever; and writes into the log of
-a try that never began why it did not: Airflow has that in the scheduler's output alone. It lists the reports in
-Airflow's pages, and those of a run on the run's page.
-"""
+"""Airflow plugin: makes the pool of writers, says in its log why a try never began, and lists the reports in Airflow's pages."""
 
 import contextlib
 import json
@@ -30,7 +25,6 @@ def on_starting(component: Any) -> None:  # a Job in scheduler and dag processor
 
 
 def ensure_writer_pool() -> None:
-    """Creates the pool; one that is there keeps its slots."""
     from airflow.models.pool import Pool  # the database side of Airflow
     from sqlalchemy.exc import IntegrityError
 
@@ -38,16 +32,11 @@ def ensure_writer_pool() -> None:
     if Pool.get_pool(name) is not None:
         return
     with contextlib.suppress(IntegrityError):  # scheduler and dag processor start at the same time
-        Pool.create_or_update_pool(
-            name=name,
-            slots=slots,
-            description="Steps at a time: a cluster each, as many as fit the machine.",
-            include_deferred=False,
-        )
+        what = "Steps at a time: a cluster each, as many as fit the machine."
+        Pool.create_or_update_pool(name=name, slots=slots, description=what, include_deferred=False)
 
 
 def plan_pool() -> tuple[str, int]:
-    """The pool's name, and how many clusters' steps run at a time: those that fit the machine."""
     from pipeline.config.sections import AirflowNames
     from pipeline.config_file import load_config
     from pipeline.environment import count_steps_at_once

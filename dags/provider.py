@@ -1,8 +1,4 @@
-"""What Airflow's lists of providers, links and types of connections say of this package.
-
-References:
-    Airflow, "How to create your own provider": the entry point `apache_airflow_provider`; `airflow/provider_info.schema.json`.
-"""
+"""What Airflow's lists of providers, links and types of connections say of this package (`apache_airflow_provider`)."""
 
 from typing import Any
 

@@ -9,12 +9,9 @@ from dags.report_address import URL_PREFIX
 
 
 class ReportLink(BaseOperatorLink):
-    """A button on a task that leads to the reports about its run's windows."""
-
     name = "Report"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Where `dags.reports_page` shows them, below Airflow's own address."""
         from airflow.sdk.configuration import conf  # reads and makes files of its own
 
         base = str(conf.get("api", "base_url", fallback="")).rstrip("/")

@@ -1,7 +1,4 @@
-"""Reports in Airflow: a page that lists them and shows them to users who may see runs of the DAG `partition_health_health`.
-
-It shows Great Expectations' Data Docs too. It only reads files. A report is served in a sandbox of its own origin: even a script in it could not act as the reader.
-"""
+"""Reports and Data Docs in Airflow, for users who may see runs of `partition_health_health`; each in a sandboxed origin."""
 
 import re
 from collections.abc import Mapping
@@ -106,7 +103,6 @@ def span_of_run(partition_key: str | None, conf: Mapping[str, Any] | None) -> Ti
 
 
 def list_reports(folder: Path, span: TimeWindow | None = EVER) -> list[tuple[str, str, str, str]]:
-    """Lists reports about windows in a span, newest first: file name, cluster, window and badge."""
     named = (path for path in folder.glob("*.html") if re.fullmatch(REPORT_NAME, path.name))
     starts = ((path, _start_ms(path)) for path in named if is_inside(path, folder))
     paths = [path for path, at in starts if span is not None and at is not None and span.start_ms <= at < span.end_ms]

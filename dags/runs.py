@@ -26,6 +26,7 @@ from pipeline.runs import RunContext, plan_runs
 if TYPE_CHECKING:
     from pipeline.steps import Step, StepReport
 
+
 _TAKEN_UP_MS = milliseconds_of(timedelta(days=1))
 _log = logging.getLogger(__name__)
 HANDED_OVER = "handed_over"
@@ -48,11 +49,7 @@ def requested_span(config: PipelineConfig, partition_key: str | None, params: Ma
 
 
 def take_step(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> StepReport:
-    """Takes a step of `pipeline.steps`, named by its function, for the cluster whose turn it is.
-
-    `ti`: Airflow's task instance; its start is the clock. Keeps what `hand_over_clusters` passes on.
-    Raises the cluster's `PipelineError`; `AirflowSkipException` if the run is about one cluster, and this turn another's.
-    """
+    """Takes a step for the cluster whose turn it is, keeps what `hand_over_clusters` passes on; raises the cluster's `PipelineError`."""
     run, at = _find_run(turn, dag_run, ti, params), PHASES[name][0]
 
     def begin(phase: str) -> None:
@@ -132,11 +129,7 @@ def _take(
 def hand_over_clusters(
     task_id: str, dag_run: Any, ti: Any, params: Mapping[str, Any], *, needs_one: bool = True
 ) -> dict[str, Any]:
-    """Returns what an asset's event carries of the clusters that a mapped task is done with; mails the failures of the others.
-
-    Where there is one cluster, its task has mailed its failure, with its log. Raises `AirflowSkipException` if no cluster
-    is done, and `needs_one`; there is no event then.
-    """
+    """What an asset's event carries of the clusters that are done; mails the failures of the others, if of several."""
     config = load_config()
     names = [params["cluster"]] if params.get("cluster") else list(config.clusters)
     left = read_left(ti, task_id, len(names))
@@ -162,11 +155,7 @@ def read_left(ti: Any, task_id: str, count: int) -> list[dict[str, Any]]:
 
 
 def describe_event(report: StepReport) -> dict[str, Any]:
-    """A cluster's part of an asset's event: verdict, summary, warnings, and rows written by table.
-
-    A verdict is `fail` (the health gate failed), `warn` (a check of lesser severity did), `ok`, or `none`: nothing was written, or
-    the newest window could not be judged.
-    """
+    """A cluster's part of an event: rows by table, and its verdict: `fail`, `warn`, `ok`, or `none` where nothing was judged."""
     good = "warn" if report.warnings else "ok" if report.versions else "none"
     return {
         "verdict": "fail" if not report.is_healthy else good if report.is_known else "none",

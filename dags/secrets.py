@@ -1,7 +1,4 @@
-"""Secrets of sources from Airflow's connections: what the configuration names and the environment lacks.
-
-`dags.provider` makes their type known to Airflow's form of connections.
-"""
+"""Secrets of sources from Airflow's connections: what the configuration names and the environment lacks."""
 
 from __future__ import annotations
 
@@ -40,11 +37,9 @@ class SecretHook(BaseHook):
 
 
 def lend_secrets(config: PipelineConfig) -> tuple[str, ...]:
-    """Puts into this task's environment the password of each connection named like a variable of the configuration.
+    """Puts passwords of connections named like variables of the configuration into this task's environment; returns which.
 
-    A variable that is set wins. What neither the environment nor a connection holds fails where it is used, with the source
-    that needs it. Returns the variables that were filled, never what they hold. Raises Airflow's error if it cannot be asked:
-    then it says of each connection that there is none.
+    A variable that is set wins. What neither holds fails where it is used. Raises Airflow's error if it cannot be asked.
     """
     found: dict[str, str] = {}
     is_missing = False

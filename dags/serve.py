@@ -1,9 +1,4 @@
-"""`make serve`: Airflow's processes with our DAGs, scheduled on the configuration at hand.
-
-Other than `airflow standalone` it starts the scheduler when the API server answers, not before (a task that cannot reach
-it fails, and its log stays empty), and listens on loopback by default. Tasks' logs are read from disk: nothing
-else listens.
-"""
+"""`make serve`: Airflow on the configuration at hand; its scheduler waits for the API server, which listens on loopback."""
 
 import argparse
 import fcntl
@@ -14,16 +9,38 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 
-from dags.airflow_home import DAGS_FOLDER, use_airflow_home
 from pipeline.config.schedule import plan_schedule
 from pipeline.config_file import CONFIG_VARIABLE, config_path, load_config
 from pipeline.errors import ConfigError
+
+DAGS_FOLDER = Path(__file__).resolve().parent
+
+
+def airflow_environment(home: Path, config: Path) -> dict[str, str]:
+    """The variables under which any `airflow` command works on this home, and the DAGs read our configuration."""
+    return {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS_FOLDER),
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__PARALLELISM": "2",  # dozens of idle workers otherwise
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db?timeout=60",  # as long may others write
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+        CONFIG_VARIABLE: str(config),
+    }
+
+
+def use_airflow_home(home: Path, config: Path, *, overrides: Mapping[str, str] | None = None) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    home.chmod(0o700)  # it holds the database, the logs and a generated password
+    os.environ.update(airflow_environment(home, config) | dict(overrides or {}))
+
 
 AIRFLOW = Path(sys.executable).with_name("airflow")
 _EVERY_S = 1.0

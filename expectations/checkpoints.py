@@ -1,30 +1,157 @@
-"""Great Expectations itself: the Data Context, the suites, and a Checkpoint for each gate.
-
-Importing this takes Great Expectations' three seconds; `expectations.gate` does so only when a gate runs. The Data Context is
-ephemeral: a context that keeps its suites in their folder writes an id of its own into it.
-"""
+"""Great Expectations itself: an ephemeral Data Context, the suites, and a Checkpoint for each gate; imported when a gate runs."""
 
 import logging
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import great_expectations as gx
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from great_expectations.checkpoint import ActionContext, CheckpointResult, ValidationAction
 from great_expectations.compatibility.pydantic import PrivateAttr
 from great_expectations.core.batch_definition import BatchDefinition
+from great_expectations.core.metric_domain_types import MetricDomainTypes
+from great_expectations.core.suite_parameters import SuiteParameterDict
 from great_expectations.datasource.fluent.pandas_datasource import DataFrameAsset, PandasDatasource
 from great_expectations.exceptions import SuiteParameterError
 from great_expectations.exceptions.exceptions import ValidationActionRegistryRetrievalError
+from great_expectations.expectations.expectation import BatchExpectation
+from great_expectations.render import LegacyDiagnosticRendererType, LegacyRendererType, RenderedStringTemplateContent
+from great_expectations.render.renderer.renderer import renderer
 
-from expectations.rows import MAX_ROWS, ROW, plain_row  # registers our classes: suites name them by type
 from expectations.suite_files import list_suites, read_suite
 from pipeline.errors import ConfigError, GateBrokenError
 from pipeline.model.number_text import format_name
+from pipeline.model.window import format_instant, milliseconds_of
+
+MAX_ROWS = 20  # rows of evidence kept per check
+Untyped: TypeAlias = Any  # what Great Expectations hands over
+ROW = "_row"  # column with the number of a row
+
+
+def query(frame: pd.DataFrame, sql: str) -> list[dict[str, Any]]:
+    rows = pl.DataFrame(pa.Table.from_pandas(frame, preserve_index=False))
+    return pl.SQLContext(rows=rows).execute(sql, eager=True).to_dicts()
+
+
+class SqlExpectation(BatchExpectation, ABC):
+    success_keys: ClassVar[tuple[str, ...]]
+    domain_keys: ClassVar[tuple[str, ...]] = ("batch_id",)
+    counted: ClassVar[str]  # what `find` counts
+
+    @classmethod
+    @abstractmethod
+    def describe(cls, given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+        """The check in words, with `$NAME` where SQL stands, and that SQL by name; `given` as the suite has it."""
+
+    @classmethod
+    @renderer(renderer_type=LegacyRendererType.PRESCRIPTIVE)
+    def _prescriptive_renderer(
+        cls, configuration: Untyped = None, result: Untyped = None, **_: object
+    ) -> list[RenderedStringTemplateContent]:
+        template, sql = cls.describe((configuration or result.expectation_config).kwargs)
+        styles = {"params": {name: {"tag": "code"} for name in sql}}
+        text = {"template": template, "params": sql, "styling": styles}
+        return [RenderedStringTemplateContent(content_block_type="string_template", string_template=text)]
+
+    @classmethod
+    @renderer(renderer_type=LegacyDiagnosticRendererType.OBSERVED_VALUE)
+    def _diagnostic_observed_value_renderer(cls, result: Untyped = None, **_: object) -> str:
+        return f"{result.result['observed_value']:,} {cls.counted}"
+
+    @classmethod
+    @renderer(renderer_type=LegacyDiagnosticRendererType.UNEXPECTED_STATEMENT)
+    def _diagnostic_unexpected_statement_renderer(
+        cls, result: Untyped = None, **_: object
+    ) -> list[RenderedStringTemplateContent]:
+        """Adds the SQL to a failed check, whose description in the suite stands before it."""
+        return [] if result.success else cls._prescriptive_renderer(result=result)
+
+    @abstractmethod
+    def find(self, frame: pd.DataFrame, given: Mapping[str, Any]) -> tuple[int, list[dict[str, Any]]]:
+        """How much is wrong, and rows that show the first of it; `given` has the values of `success_keys`."""
+
+    def _validate(self, metrics: object, execution_engine: Untyped = None, **_: object) -> dict[str, Any]:
+        frame, _, _ = execution_engine.get_compute_domain(self._get_domain_kwargs(), MetricDomainTypes.TABLE)
+        count, rows = self.find(frame, self._get_success_kwargs())
+        details = {"unexpected_rows": rows}
+        return {"success": count == 0, "result": {"observed_value": count, "details": details}}
+
+
+def plain_row(row: dict[str, Any]) -> dict[str, Any]:
+    instants = {at: format_instant(milliseconds_of(value)) for at, value in row.items() if isinstance(value, datetime)}
+    return row | instants
+
+
+class ExpectRowsToHold(SqlExpectation):
+    """Expects that every row, or every row that a filter selects, fulfils a condition; NULL does not.
+
+    Attributes:
+        condition: SQL over the table's columns; `:limit` in it stands for `limit`.
+        where: SQL filter of the rows it is about; None for all.
+        limit: Number for `:limit`, mostly a `$PARAMETER`.
+        shown: Columns of the breaking rows to show.
+    """
+
+    condition: str
+    where: str | None = None
+    limit: int | SuiteParameterDict | None = None
+    shown: list[str]
+
+    success_keys: ClassVar[tuple[str, ...]] = ("condition", "where", "limit", "shown")
+    counted: ClassVar[str] = "rows"
+
+    @classmethod
+    def describe(cls, given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+        sql = {"condition": str(given["condition"])}
+        if given.get("limit") is not None:
+            sql["condition"] = sql["condition"].replace(":limit", str(given["limit"]))
+        if not given.get("where"):
+            return "Expected of every row: $condition.", sql
+        return "Expected of rows with $where: $condition.", sql | {"where": str(given["where"])}
+
+    def find(self, frame: pd.DataFrame, given: Mapping[str, Any]) -> tuple[int, list[dict[str, Any]]]:
+        condition = given["condition"]
+        if given["limit"] is not None:
+            condition = condition.replace(":limit", str(given["limit"]))
+        breaking = f"FROM rows WHERE ({given['where'] or 'true'}) AND NOT coalesce(({condition}), false)"
+        count = query(frame, f"SELECT count(1) AS n {breaking}")[0]["n"]
+        shown = f"SELECT {ROW} {breaking} LIMIT {MAX_ROWS}"
+        return count, query(frame, shown) if count else []
+
+
+class ExpectWindowsToBePresent(SqlExpectation):
+    """Expects that every window has a row.
+
+    Attributes:
+        windows_ms: Starts of the windows, UTC milliseconds; mostly a `$PARAMETER`.
+        where: SQL filter of the rows that count; None for all.
+    """
+
+    windows_ms: list[int] | SuiteParameterDict
+    where: str | None = None
+
+    success_keys: ClassVar[tuple[str, ...]] = ("windows_ms", "where")
+    counted: ClassVar[str] = "windows"
+
+    @classmethod
+    def describe(cls, given: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+        if not given.get("where"):
+            return "Expected: a row of every window.", {}
+        return "Expected: a row with $where of every window.", {"where": str(given["where"])}
+
+    def find(self, frame: pd.DataFrame, given: Mapping[str, Any]) -> tuple[int, list[dict[str, Any]]]:
+        sql = f"SELECT DISTINCT window_start FROM rows WHERE {given['where'] or 'true'}"
+        present = {milliseconds_of(row["window_start"]) for row in query(frame, sql)}
+        missing = sorted(set(given["windows_ms"]) - present)
+        return len(missing), [{"window_start": format_instant(start_ms)} for start_ms in missing[:MAX_ROWS]]
+
 
 _log = logging.getLogger(__name__)
 Settings = Mapping[str, Any]
@@ -33,14 +160,14 @@ _TYPES = "slack, email, microsoft, opsgenie, pagerduty, sns, and those of expect
 _BROKEN_TYPE = "api"  # its requests have a list of dictionaries as their body, which no HTTP library takes
 
 
-class RowsValidationDefinition(gx.ValidationDefinition):  # type: ignore[misc] # untyped
+class RowsValidationDefinition(gx.ValidationDefinition):
     """A ValidationDefinition that takes its rows by its name: a Checkpoint gives the same batch parameters to all it has."""
 
     def run(self, *, batch_parameters: Mapping[str, pd.DataFrame], **others: Any) -> Any:  # noqa: ANN401
         return super().run(batch_parameters={"dataframe": batch_parameters[self.name]}, **others)
 
 
-class RunConfigured(ValidationAction):  # type: ignore[misc] # untyped
+class RunConfigured(ValidationAction):
     """Runs a configured action. If it fails, the log says so: the verdict stands, and the other actions run."""
 
     type: Literal["run_configured"] = "run_configured"
@@ -100,11 +227,7 @@ def run_checkpoint(
     actions: Sequence[ValidationAction] = (),
     configured: Sequence[Settings] = (),
 ) -> CheckpointResult:
-    """Runs a gate's Checkpoint: a ValidationDefinition for each suite's rows, our actions, then `configured` documents' own.
-
-    Raises `GateBrokenError` if a `$PARAMETER` has no value in `parameters`; `ConfigError` if no action has that type or
-    those settings.
-    """
+    """Runs a gate's Checkpoint and actions; `GateBrokenError` for a `$PARAMETER` without value, `ConfigError` for an action."""
     if any(settings.get("type") == _BROKEN_TYPE for settings in configured):
         raise ConfigError(
             f"`checkpoint_actions`: Great Expectations {gx.__version__} cannot send by `api`; known: {_TYPES}"
@@ -127,10 +250,8 @@ def run_checkpoint(
     if any(one.name == gate for one in stored.all()):  # of an earlier run in this process
         stored.delete(gate)
     try:
-        return checkpoint.run(
-            batch_parameters={name: make_frame(table) for name, table in rows.items()},
-            expectation_parameters=dict(parameters),
-        )
+        batches = {name: make_frame(table) for name, table in rows.items()}
+        return checkpoint.run(batch_parameters=batches, expectation_parameters=dict(parameters))
     except SuiteParameterError as error:
         raise GateBrokenError(f"{gate}: {error}") from error
 

@@ -1,7 +1,4 @@
-"""A gate: asks for the rows of its suites and runs its Checkpoint over them.
-
-This and the modules that make rows are light to import: Spark, Polars and Great Expectations come in when a gate runs.
-"""
+"""A gate: asks for the rows of its suites and runs its Checkpoint. Light to import: Spark and the others come in when it runs."""
 
 from __future__ import annotations
 
@@ -49,8 +46,7 @@ class Asked:
 
 Versions = Mapping[str, int]  # of the tables that a step wrote, by name
 NOTHING: Versions = MappingProxyType({})
-Batches = Mapping[str, "Callable[[], pa.Table] | Asked"]
-"""By suite, the rows it checks: at hand, or what a task asks for."""
+Batches = Mapping[str, "Callable[[], pa.Table] | Asked"]  # the rows that a suite checks
 
 
 def run_gate(
@@ -75,8 +71,6 @@ def run_gate(
 
 
 class _Later(ModuleType):
-    """A module that is loaded when something of it is asked for."""
-
     def __getattr__(self, name: str) -> object:
         return getattr(import_module(self.__name__), name)
 
@@ -89,7 +83,6 @@ def load_statistics_later() -> None:
 
 
 def fetch_rows(spark: SparkSession | None, run: RunContext, batches: Batches) -> dict[str, pa.Table]:
-    """The rows of each suite, in the columns that it names; tasks of one Spark job answer the queries."""
     from pipeline.engine import describe_work
 
     asked = [(suite, replace(one, add=None)) for suite, one in batches.items() if isinstance(one, Asked)]
@@ -144,9 +137,7 @@ def _compare_contents(tables: Sequence[tuple[Table, int]], run: RunContext) -> p
 
 
 def select_named(suite: str, rows: pa.Table) -> pa.Table:
-    """Rows in the columns that a suite names, in order of the first of these."""
-    document = read_suite(suite)
-    named = rows.select(named_columns(document, rows.column_names))
+    named = rows.select(named_columns(read_suite(suite), rows.column_names))
     order = [name for name in ("window_start", "topic", "partition", "broker_id") if name in named.column_names]
     return named.sort_by([(name, "ascending") for name in order]) if order else named
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from expectations.gate import NOTHING, Asked, Batches, Versions, run_gate, same_columns
-from expectations.key_rows import DIGEST_OF_KEY, list_key_batches, sum_key_records
+from expectations.queries import DIGEST_OF_KEY, KEY_RECORDS, list_key_batches
 from expectations.reports import SuiteReport, raise_for_data_gate
 from expectations.suite_files import named_columns, read_suite
 from pipeline.model.window import TimeWindow, milliseconds_of
@@ -22,23 +22,17 @@ if TYPE_CHECKING:
 
     from pipeline.runs import RunContext
 
-_FEW_ROWS = (WINDOW_STATUS, BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES)
-"""A row for each source, or for each broker and its topics."""
+_FEW_ROWS = (WINDOW_STATUS, BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES)  # per source or broker
 _MANY_ROWS = (PARTITION_TRAFFIC, RECORD_BATCHES, CONSUMER_GROUPS, PRODUCER_NODES, ARRIVALS)
 _PARTITION = "topic, topic_id, partition"
 
 
 def check_ingested(spark: SparkSession, run: RunContext, versions: Versions = NOTHING) -> tuple[SuiteReport, ...]:
-    """The data gate of `ingest`: may the next step trust the run's windows? If so, they are marked.
-
-    Raises `DataGateError` if a critical check failed, after all suites had their turn; `GateBrokenError` if one raised.
-    """
+    """The data gate of `ingest`, which marks the windows; `DataGateError` if a critical check failed, after all had their turn."""
     from pipeline.storage.window_status import trust_windows
 
-    parameters = {
-        "windows_ms": [window.start_ms for window in run.windows],
-        "max_age_ms": milliseconds_of(run.cluster.freshness),
-    }
+    starts_ms, max_age_ms = [window.start_ms for window in run.windows], milliseconds_of(run.cluster.freshness)
+    parameters = {"windows_ms": starts_ms, "max_age_ms": max_age_ms}
     reports = run_gate(spark, "ingest", run, list_ingested(run), versions=versions, parameters=parameters)
     raise_for_data_gate(reports)
     trust_windows(run.warehouse, run.cluster_name, run.windows)
@@ -46,7 +40,7 @@ def check_ingested(spark: SparkSession, run: RunContext, versions: Versions = NO
 
 
 def list_ingested(run: RunContext) -> Batches:
-    from pipeline.config.source import is_record_source  # brings pydantic
+    from pipeline.config.section import is_record_source  # brings pydantic
     from pipeline.storage.predicates import format_datafusion_text
     from pipeline.storage.window_status import windows_in_doubt
 
@@ -69,19 +63,27 @@ def list_ingested(run: RunContext) -> Batches:
     return {
         **{name_suite(table): partial(run.load, table, run.windows) for table in _FEW_ROWS},
         **{name_suite(table): load_named(table, run.windows) for table in _MANY_ROWS},
-        "cluster_state_gate": join_replicas(run.windows),
-        "brokers_gate": find_brokers(run.windows),
+        "cluster_state_gate": Asked(_REPLICAS, run.windows),
+        "brokers_gate": Asked(_BROKERS, run.windows, is_few=True),
         "quarantine_gate": load_named(QUARANTINE, run.windows, own),
-        "log_counts_gate": sum_logs(run, windows_with(RECORD_BATCHES)),
-        "leaders_gate": join_leaders(run.windows),
-        "key_traffic_gate": sum_key_records(windows_with(KEY_TRAFFIC)),
-        "arrival_counts_gate": sum_arrivals(windows_with(ARRIVALS)),
-        "metric_samples_gate": place_samples(run),
-        "log_segments_gate": join_directories(run, own),
-        "log_ends_gate": find_log_ends(run, own),
-        "log_coverage_gate": cover_traffic(windows_with(RECORD_BATCHES, "log_directories")),
+        "log_counts_gate": Asked(_LOGS, sorted({*run.split_by_rows(run.windows)[0], *windows_with(RECORD_BATCHES)})),
+        "leaders_gate": Asked(_LEADERS, run.windows),
+        "key_traffic_gate": Asked(KEY_RECORDS, windows_with(KEY_TRAFFIC)),
+        "arrival_counts_gate": Asked(_ARRIVALS, windows_with(ARRIVALS)),
+        "metric_samples_gate": Asked(_SAMPLES.format(window_us=1000 * run.window_ms), run.windows),
+        "log_segments_gate": Asked(_DIRECTORIES.format(own=own), run.windows),
+        "log_ends_gate": Asked(_LOG_ENDS.format(own=own), run.windows),
+        "log_coverage_gate": Asked(_COVERAGE, windows_with(RECORD_BATCHES, "log_directories")),
         **list_key_batches(run, windows_with(KEY_HASHES), windows_with(KEY_MATRICES)),
     }
+
+
+# Samples of metrics, each with the number of windows between the one it is in and the one it was taken in
+_AGE_US = "arrow_cast(observed_at, 'Int64') - arrow_cast(window_start, 'Int64')"
+_SAMPLES = f"""
+    SELECT window_start, source, instance, observed_at, name, labels_text,
+           cast(floor(cast({_AGE_US} AS double) / {{window_us}}) AS bigint) AS windows_off
+    FROM bronze.metric_samples"""
 
 
 def name_suite(table: Table) -> str:
@@ -89,180 +91,128 @@ def name_suite(table: Table) -> str:
 
 
 def load_named(table: Table, windows: Sequence[TimeWindow], wanted: str = "true") -> Asked:
-    """Rows of a table that grows, in the columns that its suite names; all, or those of a condition."""
     columns = named_columns(read_suite(name_suite(table)), table.column_names)
     return Asked(f"SELECT {', '.join(columns)} FROM {table.name} WHERE {wanted}", windows)
 
 
-def place_samples(run: RunContext) -> Asked:
-    """Samples of metrics, each with the number of windows between the one it is in and the one it was taken in."""
-    age_us = "arrow_cast(observed_at, 'Int64') - arrow_cast(window_start, 'Int64')"
-    sql = f"""
-        SELECT window_start, source, instance, observed_at, name, labels_text,
-               cast(floor(cast({age_us} AS double) / {1000 * run.window_ms}) AS bigint) AS windows_off
-        FROM bronze.metric_samples
-        """
-    return Asked(sql, run.windows)
+_OF_PARTITION = f"window_start, {_PARTITION}"
+# Rows of `bronze.cluster_state` with the number of their partition's replicas, and of those that lead it
+_REPLICAS = f"""
+    SELECT {_OF_PARTITION}, replica_id, replica_position, leader_id, is_leader, is_preferred_leader,
+           count(1) OVER (PARTITION BY {_OF_PARTITION}) AS replica_count,
+           sum(CASE WHEN is_leader THEN 1 ELSE 0 END) OVER (PARTITION BY {_OF_PARTITION}) AS leading_count
+    FROM bronze.cluster_state"""
 
+# Rows of `bronze.brokers`, and one without a source for each broker that only holds replicas
+_BROKERS = """
+    SELECT coalesce(listed.window_start, holders.window_start) AS window_start,
+           coalesce(listed.broker_id, holders.broker_id) AS broker_id, state_source, away_ms, log_directory_count,
+           preferred_leader_imbalance_ratio
+    FROM bronze.brokers AS listed
+    FULL JOIN (SELECT DISTINCT window_start, replica_id AS broker_id FROM bronze.cluster_state) AS holders
+    ON listed.window_start = holders.window_start AND listed.broker_id = holders.broker_id"""
 
-def join_replicas(windows: Sequence[TimeWindow]) -> Asked:
-    """Rows of `bronze.cluster_state` with the number of their partition's replicas, and of those that lead it."""
-    partition = "window_start, topic, topic_id, partition"
-    sql = f"""
-        SELECT {partition}, replica_id, replica_position, leader_id, is_leader, is_preferred_leader,
-               count(1) OVER (PARTITION BY {partition}) AS replica_count,
-               sum(CASE WHEN is_leader THEN 1 ELSE 0 END) OVER (PARTITION BY {partition}) AS leading_count
-        FROM bronze.cluster_state
-        """
-    return Asked(sql, windows)
-
-
-def find_brokers(windows: Sequence[TimeWindow]) -> Asked:
-    """Rows of `bronze.brokers`, and one without a source for each broker that only holds replicas."""
-    sql = """
-        SELECT coalesce(listed.window_start, holders.window_start) AS window_start,
-               coalesce(listed.broker_id, holders.broker_id) AS broker_id, state_source, away_ms, log_directory_count,
-               preferred_leader_imbalance_ratio
-        FROM bronze.brokers AS listed
-        FULL JOIN (SELECT DISTINCT window_start, replica_id AS broker_id FROM bronze.cluster_state) AS holders
-        ON listed.window_start = holders.window_start AND listed.broker_id = holders.broker_id
-        """
-    return Asked(sql, windows, is_few=True)
-
-
-def sum_logs(run: RunContext, stored: Sequence[TimeWindow]) -> Asked:
-    """What each topic-partition got in a window under each leader: as its traffic has it and as its batches do.
-
-    Traffic is summed up while the logs are scanned, batches are counted as they are stored; where all were read. A window that
-    this run stored has to have its batches, one that it left as it was may have lost them since (`sums_only`, `retention`).
-    """
-    sql = """
-        SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch,
-               sum(records) AS record_count, sum(bytes) AS size_bytes, sum(offsets) AS covered_offset_count,
-               sum(batch_records) AS batch_record_count, sum(batch_bytes) AS batch_size_bytes,
-               sum(batch_offsets) AS batch_offset_count
+# What each topic-partition got under each leader: by traffic, summed up while logs are scanned, and by its batches
+_LOGS = """
+    SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch,
+           sum(records) AS record_count, sum(bytes) AS size_bytes, sum(offsets) AS covered_offset_count,
+           sum(batch_records) AS batch_record_count, sum(batch_bytes) AS batch_size_bytes,
+           sum(batch_offsets) AS batch_offset_count
+    FROM (
+        SELECT *, min(is_exact) OVER (PARTITION BY window_start, topic, topic_id, partition) AS all_exact
         FROM (
-            SELECT *, min(is_exact) OVER (PARTITION BY window_start, topic, topic_id, partition) AS all_exact
-            FROM (
-                SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch,
-                       CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 1 ELSE 0 END AS is_exact,
-                       record_count + control_record_count AS records, size_bytes AS bytes, covered_offset_count AS offsets,
-                       0 AS batch_records, 0 AS batch_bytes, 0 AS batch_offsets
-                FROM silver.partition_traffic
-                UNION ALL
-                SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch, 1 AS is_exact,
-                       0 AS records, 0 AS bytes, 0 AS offsets, sum(record_count) AS batch_records,
-                       sum(size_bytes) AS batch_bytes, sum(last_offset - base_offset + 1) AS batch_offsets
-                FROM silver.record_batches
-                GROUP BY window_start, topic, topic_id, partition, leader_id, leader_epoch
-            ) AS counted
-        ) AS counted
-        WHERE all_exact = 1
-        GROUP BY window_start, topic, topic_id, partition, leader_id, leader_epoch
-        """
-    return Asked(sql, sorted({*run.split_by_rows(run.windows)[0], *stored}))
-
-
-def join_leaders(windows: Sequence[TimeWindow]) -> Asked:
-    """Traffic of a leader epoch that was still on at a window's end, with the leader of that epoch as the cluster's state has it."""
-    sql = """
-        SELECT traffic.window_start, traffic.topic, traffic.topic_id, traffic.partition, traffic.leader_epoch,
-               traffic.leader_id, state.leader_id AS epoch_leader_id
-        FROM silver.partition_traffic AS traffic
-        JOIN (
-            SELECT DISTINCT window_start, topic, topic_id, partition, leader_id, leader_epoch FROM bronze.cluster_state
-            WHERE leader_id >= 0 AND leader_epoch IS NOT NULL
-        ) AS state
-        ON state.window_start = traffic.window_start AND state.topic = traffic.topic AND state.topic_id = traffic.topic_id
-           AND state.partition = traffic.partition AND state.leader_epoch = traffic.leader_epoch
-        WHERE traffic.leader_id >= 0
-        """
-    return Asked(sql, windows)
-
-
-def join_directories(run: RunContext, own: str) -> Asked:
-    """Rows of `bronze.log_segments`, with the broker whose replica lies in their directory and whether their topic is compacted."""
-    sql = f"""
-        SELECT segments.*, coalesce(holder_id, broker_id) AS holder_id, coalesce(is_compacted, true) AS is_compacted
-        FROM (SELECT * FROM bronze.log_segments WHERE {own}) AS segments
-        LEFT JOIN (
-            SELECT {_PARTITION}, log_directory, max(replica_id) AS holder_id FROM bronze.cluster_state WHERE log_directory IS NOT NULL
-            GROUP BY {_PARTITION}, log_directory HAVING min(replica_id) = max(replica_id)
-        ) AS state ON {same_columns("state", f"{_PARTITION}, log_directory", "segments")}
-        LEFT JOIN (SELECT topic, topic_id, bool_or(is_compacted) AS is_compacted FROM silver.partition_traffic GROUP BY topic, topic_id)
-            AS topics ON {same_columns("topics", "topic, topic_id", "segments")}
-        """
-    return Asked(sql, run.windows)
-
-
-def cover_traffic(read: Sequence[TimeWindow]) -> Asked:
-    """Traffic of each topic-partition and window, with how many offsets from its first to its last the segments read hold."""
-    cut = "least(segments.last_offset, traffic.last_offset) - greatest(segments.first_offset, traffic.first_offset) + 1"
-    grain = f"window_start, {', '.join(f'traffic.{name}' for name in _PARTITION.split(', '))}, covered_offset_count"
-    sql = f"""
-        SELECT {grain}, sum(CASE WHEN segments.first_offset IS NULL THEN 0 ELSE {cut} END) AS held_offset_count
-        FROM (
-            SELECT window_start, {_PARTITION}, min(first_offset) AS first_offset, max(last_offset) AS last_offset,
-                   sum(covered_offset_count) AS covered_offset_count
-            FROM silver.partition_traffic GROUP BY window_start, {_PARTITION}
-            HAVING max(CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 0 ELSE 1 END) = 0
-        ) AS traffic
-        LEFT JOIN (SELECT {_PARTITION}, first_offset, last_offset FROM bronze.log_segments WHERE is_scanned) AS segments
-        ON {same_columns("segments", _PARTITION, "traffic")} AND segments.first_offset <= traffic.last_offset
-           AND segments.last_offset >= traffic.first_offset
-        GROUP BY {grain}
-        """
-    return Asked(sql, read)
-
-
-def find_log_ends(run: RunContext, own: str) -> Asked:
-    """The last offset that this run's scan found in each log it read to its newest segment, and the log's end by its index."""
-    sql = f"""
-        SELECT segments.topic, segments.topic_id, segments.partition, broker_id, last_offset, log_end_offset
-        FROM (
-            SELECT {_PARTITION}, broker_id, last_offset FROM bronze.log_segments
-            WHERE {own} AND is_active AND is_scanned AND last_offset IS NOT NULL
-        ) AS segments
-        JOIN (
-            SELECT DISTINCT {_PARTITION}, replica_id, log_end_offset FROM bronze.cluster_state
-            WHERE {own} AND log_end_offset IS NOT NULL
-        ) AS state
-        ON {same_columns("state", _PARTITION, "segments")} AND state.replica_id = segments.broker_id
-        """
-    return Asked(sql, run.windows)
-
-
-def sum_arrivals(read: Sequence[TimeWindow]) -> Asked:
-    """Data records of each topic and window as its batches have them and as its arrivals do, where all were read.
-
-    Digests are equal if each key has its own records and bytes. They are compared where both sides know all keys.
-    """
-    uneven = " OR ".join(
-        f"coalesce(array_length({name}), 0) <> record_count"
-        for name in ("gap_ms", "body_bytes", "partition", "key_index")
-    )
-    sql = f"""
-        SELECT window_start, topic, topic_id, sum(stored) AS record_count, sum(arrived) AS arrival_record_count,
-               sum(outliers) AS outlier_record_count, sum(uneven) AS uneven_row_count,
-               CASE WHEN count(held) > 0 AND count(digest) = count(1) THEN sum(digest) - sum(held) ELSE 0 END
-                   AS digest_difference
-        FROM (
-            SELECT window_start, topic, topic_id, CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 1 ELSE 0 END AS is_exact,
-                   record_count AS stored, 0 AS arrived, 0 AS outliers, 0 AS uneven, 0 AS digest, cast(NULL AS bigint) AS held
+            SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch,
+                   CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 1 ELSE 0 END AS is_exact,
+                   record_count + control_record_count AS records, size_bytes AS bytes, covered_offset_count AS offsets,
+                   0 AS batch_records, 0 AS batch_bytes, 0 AS batch_offsets
             FROM silver.partition_traffic
             UNION ALL
-            SELECT window_start, topic, topic_id, 1 AS is_exact, 0 AS stored,
-                   record_count + unreadable_record_count AS arrived, outlier_record_count AS outliers,
-                   CASE WHEN {uneven} THEN 1 ELSE 0 END AS uneven, key_digest AS digest, NULL AS held
-            FROM silver.arrivals
-            WHERE count_kind = 'exact'
-            UNION ALL
-            SELECT window_start, topic, topic_id, 1 AS is_exact, 0 AS stored, 0 AS arrived, 0 AS outliers, 0 AS uneven,
-                   CASE WHEN kind <> 'other_keys' THEN 0 END AS digest,
-                   CASE WHEN kind = 'key' THEN {DIGEST_OF_KEY} ELSE 0 END AS held
-            FROM silver.key_traffic
+            SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch, 1 AS is_exact,
+                   0 AS records, 0 AS bytes, 0 AS offsets, sum(record_count) AS batch_records,
+                   sum(size_bytes) AS batch_bytes, sum(last_offset - base_offset + 1) AS batch_offsets
+            FROM silver.record_batches
+            GROUP BY window_start, topic, topic_id, partition, leader_id, leader_epoch
         ) AS counted
-        GROUP BY window_start, topic, topic_id
-        HAVING min(is_exact) = 1
-        """
-    return Asked(sql, read)
+    ) AS counted
+    WHERE all_exact = 1
+    GROUP BY window_start, topic, topic_id, partition, leader_id, leader_epoch"""
+
+# Traffic of a leader epoch that was still on at a window's end, with the leader of that epoch as the cluster's state has it
+_LEADERS = """
+    SELECT traffic.window_start, traffic.topic, traffic.topic_id, traffic.partition, traffic.leader_epoch,
+           traffic.leader_id, state.leader_id AS epoch_leader_id
+    FROM silver.partition_traffic AS traffic
+    JOIN (
+        SELECT DISTINCT window_start, topic, topic_id, partition, leader_id, leader_epoch FROM bronze.cluster_state
+        WHERE leader_id >= 0 AND leader_epoch IS NOT NULL
+    ) AS state
+    ON state.window_start = traffic.window_start AND state.topic = traffic.topic AND state.topic_id = traffic.topic_id
+       AND state.partition = traffic.partition AND state.leader_epoch = traffic.leader_epoch
+    WHERE traffic.leader_id >= 0"""
+
+# Rows of `bronze.log_segments`, with the broker whose replica lies in their directory and whether their topic is compacted
+_DIRECTORIES = f"""
+    SELECT segments.*, coalesce(holder_id, broker_id) AS holder_id, coalesce(is_compacted, true) AS is_compacted
+    FROM (SELECT * FROM bronze.log_segments WHERE {{own}}) AS segments
+    LEFT JOIN (
+        SELECT {_PARTITION}, log_directory, max(replica_id) AS holder_id FROM bronze.cluster_state WHERE log_directory IS NOT NULL
+        GROUP BY {_PARTITION}, log_directory HAVING min(replica_id) = max(replica_id)
+    ) AS state ON {same_columns("state", f"{_PARTITION}, log_directory", "segments")}
+    LEFT JOIN (SELECT topic, topic_id, bool_or(is_compacted) AS is_compacted FROM silver.partition_traffic GROUP BY topic, topic_id)
+        AS topics ON {same_columns("topics", "topic, topic_id", "segments")}"""
+
+_CUT = "least(segments.last_offset, traffic.last_offset) - greatest(segments.first_offset, traffic.first_offset) + 1"
+_GRAIN = f"window_start, {', '.join(f'traffic.{name}' for name in _PARTITION.split(', '))}, covered_offset_count"
+# Traffic of each topic-partition and window, with how many offsets from its first to its last the segments read hold
+_COVERAGE = f"""
+    SELECT {_GRAIN}, sum(CASE WHEN segments.first_offset IS NULL THEN 0 ELSE {_CUT} END) AS held_offset_count
+    FROM (
+        SELECT window_start, {_PARTITION}, min(first_offset) AS first_offset, max(last_offset) AS last_offset,
+               sum(covered_offset_count) AS covered_offset_count
+        FROM silver.partition_traffic GROUP BY window_start, {_PARTITION}
+        HAVING max(CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 0 ELSE 1 END) = 0
+    ) AS traffic
+    LEFT JOIN (SELECT {_PARTITION}, first_offset, last_offset FROM bronze.log_segments WHERE is_scanned) AS segments
+    ON {same_columns("segments", _PARTITION, "traffic")} AND segments.first_offset <= traffic.last_offset
+       AND segments.last_offset >= traffic.first_offset
+    GROUP BY {_GRAIN}"""
+
+# The last offset that this run's scan found in each log it read to its newest segment, and the log's end by its index
+_LOG_ENDS = f"""
+    SELECT segments.topic, segments.topic_id, segments.partition, broker_id, last_offset, log_end_offset
+    FROM (
+        SELECT {_PARTITION}, broker_id, last_offset FROM bronze.log_segments
+        WHERE {{own}} AND is_active AND is_scanned AND last_offset IS NOT NULL
+    ) AS segments
+    JOIN (
+        SELECT DISTINCT {_PARTITION}, replica_id, log_end_offset FROM bronze.cluster_state
+        WHERE {{own}} AND log_end_offset IS NOT NULL
+    ) AS state
+    ON {same_columns("state", _PARTITION, "segments")} AND state.replica_id = segments.broker_id"""
+
+_LISTS = ("gap_ms", "body_bytes", "partition", "key_index")
+_UNEVEN = " OR ".join(f"coalesce(array_length({name}), 0) <> record_count" for name in _LISTS)
+# Data records of topics and windows by batches and by arrivals; digests are equal if each key has its own records
+_ARRIVALS = f"""
+    SELECT window_start, topic, topic_id, sum(stored) AS record_count, sum(arrived) AS arrival_record_count,
+           sum(outliers) AS outlier_record_count, sum(uneven) AS uneven_row_count,
+           CASE WHEN count(held) > 0 AND count(digest) = count(1) THEN sum(digest) - sum(held) ELSE 0 END
+               AS digest_difference
+    FROM (
+        SELECT window_start, topic, topic_id, CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 1 ELSE 0 END AS is_exact,
+               record_count AS stored, 0 AS arrived, 0 AS outliers, 0 AS uneven, 0 AS digest, cast(NULL AS bigint) AS held
+        FROM silver.partition_traffic
+        UNION ALL
+        SELECT window_start, topic, topic_id, 1 AS is_exact, 0 AS stored,
+               record_count + unreadable_record_count AS arrived, outlier_record_count AS outliers,
+               CASE WHEN {_UNEVEN} THEN 1 ELSE 0 END AS uneven, key_digest AS digest, NULL AS held
+        FROM silver.arrivals
+        WHERE count_kind = 'exact'
+        UNION ALL
+        SELECT window_start, topic, topic_id, 1 AS is_exact, 0 AS stored, 0 AS arrived, 0 AS outliers, 0 AS uneven,
+               CASE WHEN kind <> 'other_keys' THEN 0 END AS digest,
+               CASE WHEN kind = 'key' THEN {DIGEST_OF_KEY} ELSE 0 END AS held
+        FROM silver.key_traffic
+    ) AS counted
+    GROUP BY window_start, topic, topic_id
+    HAVING min(is_exact) = 1"""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from expectations import measure_rows
+from expectations import queries
 from expectations.gate import NOTHING, Asked, Batches, Versions, run_gate, same_columns
 from expectations.reports import SuiteReport, raise_for_data_gate
 from pipeline.model.verdict import Verdict
-from pipeline.model.window import TimeWindow, instant_of
+from pipeline.model.window import instant_of
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from pipeline.tables.health import FORECAST, RULE_MEASURES
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from pipeline.runs import RunContext
+    from pipeline.runs import RunContext, Windows
 
 _RULE_COLUMNS = {
     "topic_peak": "peak_to_mean", "under_replicated": "under_replicated_count", "below_min_isr": "below_min_isr_count",
@@ -54,11 +54,7 @@ def describe_health(verdicts: Sequence[Verdict], run: RunContext) -> str:
 
 
 def check_measured(
-    spark: SparkSession,
-    run: RunContext,
-    windows: Sequence[TimeWindow],
-    verdicts: Sequence[Verdict],
-    versions: Versions = NOTHING,
+    spark: SparkSession, run: RunContext, windows: Windows, verdicts: Sequence[Verdict], versions: Versions = NOTHING
 ) -> tuple[SuiteReport, ...]:
     """The data gate of `health`, after incidents were queued, so that none is silenced; raises as `check_ingested`."""
     reports = run_gate(spark, "measures", run, list_measured(run, windows, verdicts), versions=versions)
@@ -66,76 +62,59 @@ def check_measured(
     return reports
 
 
-def list_measured(run: RunContext, windows: Sequence[TimeWindow], verdicts: Sequence[Verdict]) -> Batches:
+def list_measured(run: RunContext, windows: Windows, verdicts: Sequence[Verdict]) -> Batches:
     kept = run.split_by_rows(windows)[0]  # others' keys are dropped (`sums_only`)
     return {
-        "broker_share_gate": measure_rows.join_shares(run, windows),
-        "partition_health_gate": measure_rows.join_partitions(windows),
-        "topic_health_gate": measure_rows.join_topics(windows),
-        "hot_keys_gate": measure_rows.join_keys(kept),
-        "latency_gate": measure_rows.join_nodes(windows),
-        "group_balance_gate": measure_rows.join_groups(windows),
-        "zone_traffic_gate": measure_rows.join_zones(run, kept),
-        "rule_measures_gate": join_rules(windows),
-        "recommendations_gate": join_advice(windows),
-        "promises_gate": join_promises(windows),
+        "broker_share_gate": queries.join_shares(run, windows),
+        "partition_health_gate": Asked(queries.PARTITIONS, windows),
+        "topic_health_gate": Asked(queries.TOPICS, windows, is_few=True),
+        "hot_keys_gate": Asked(queries.KEYS, kept, is_few=True),
+        "latency_gate": Asked(queries.NODES, windows),
+        "group_balance_gate": Asked(queries.GROUPS, windows, is_few=True),
+        "zone_traffic_gate": queries.join_zones(run, kept),
+        "rule_measures_gate": Asked(_RULES, windows),
+        "recommendations_gate": Asked(_ADVICE, windows, is_few=True),
+        "promises_gate": Asked(_PROMISES, windows, is_few=True),
         "forecast_gate": partial(run.load, FORECAST, windows),
         "verdicts_gate": partial(join_verdicts, run, verdicts),
-        "incidents_gate": join_incidents(windows),
+        "incidents_gate": Asked(_INCIDENTS, windows, is_few=True),
         "alert_outbox_gate": partial(join_messages, run, windows),
     }
 
 
-def join_rules(windows: Sequence[TimeWindow]) -> Asked:
-    """Rows of `gold.rule_measures`, with the measure of the topic where a rule judges that as it is."""
-    measures = " ".join(f"WHEN '{rule}' THEN cast({column} AS double)" for rule, column in _RULE_COLUMNS.items())
-    sql = f"""
-        SELECT rules.window_start, rule, subject, value, p_value,
-               CASE rule {measures} END AS measured_value
-        FROM gold.rule_measures AS rules
-        LEFT JOIN (
-            SELECT window_start, topic, {", ".join(f"max({name}) AS {name}" for name in _RULE_COLUMNS.values())}
-            FROM gold.topic_health GROUP BY window_start, topic HAVING count(1) = 1
-        ) AS health ON health.window_start = rules.window_start AND concat('topic ', health.topic) = rules.subject
-        """
-    return Asked(sql, windows)
+# Rows of `gold.recommendations` with the share ratio of their broker, and how many there are for it
+_ADVICE = f"""
+    SELECT advice.*, actual_ratio, advice_count
+    FROM gold.recommendations AS advice
+    LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "advice")}
+    LEFT JOIN (
+        SELECT window_start, subject, count(1) AS advice_count FROM gold.recommendations GROUP BY window_start, subject
+    ) AS counted ON {same_columns("counted", "window_start, subject", "advice")}"""
+_MEASURES = " ".join(f"WHEN '{rule}' THEN cast({column} AS double)" for rule, column in _RULE_COLUMNS.items())
+_RULES = f"""
+    SELECT rules.window_start, rule, subject, value, p_value,
+           CASE rule {_MEASURES} END AS measured_value
+    FROM gold.rule_measures AS rules
+    LEFT JOIN (
+        SELECT window_start, topic, {", ".join(f"max({name}) AS {name}" for name in _RULE_COLUMNS.values())}
+        FROM gold.topic_health GROUP BY window_start, topic HAVING count(1) = 1
+    ) AS health ON health.window_start = rules.window_start AND concat('topic ', health.topic) = rules.subject"""
+
+_PROMISES = f"""
+    SELECT promises.window_start, promised_at, promises.subject, action, topic, rank, outcome,
+           promises.actual_ratio AS told_ratio, shares.actual_ratio, predicted_ratio_low, predicted_ratio,
+           predicted_ratio_high, carried_out_ratio
+    FROM gold.promises AS promises
+    LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "promises")}"""
+
+_INCIDENTS = f"""
+    SELECT incidents.*, verdict
+    FROM gold.incidents AS incidents
+    LEFT JOIN (SELECT window_start, rule, subject, verdict FROM gold.verdicts) AS judged
+    ON {same_columns("judged", "window_start, rule, subject", "incidents")}"""
 
 
-def join_advice(windows: Sequence[TimeWindow]) -> Asked:
-    """Rows of `gold.recommendations` with the share ratio of their broker, and how many there are for it."""
-    sql = f"""
-        SELECT advice.*, actual_ratio, advice_count
-        FROM gold.recommendations AS advice
-        LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "advice")}
-        LEFT JOIN (
-            SELECT window_start, subject, count(1) AS advice_count FROM gold.recommendations GROUP BY window_start, subject
-        ) AS counted ON {same_columns("counted", "window_start, subject", "advice")}
-        """
-    return Asked(sql, windows, is_few=True)
-
-
-def join_promises(windows: Sequence[TimeWindow]) -> Asked:
-    sql = f"""
-        SELECT promises.window_start, promised_at, promises.subject, action, topic, rank, outcome,
-               promises.actual_ratio AS told_ratio, shares.actual_ratio, predicted_ratio_low, predicted_ratio,
-               predicted_ratio_high, carried_out_ratio
-        FROM gold.promises AS promises
-        LEFT JOIN ({_RATIOS}) AS shares ON {same_columns("shares", "window_start, subject", "promises")}
-        """
-    return Asked(sql, windows, is_few=True)
-
-
-def join_incidents(windows: Sequence[TimeWindow]) -> Asked:
-    sql = f"""
-        SELECT incidents.*, verdict
-        FROM gold.incidents AS incidents
-        LEFT JOIN (SELECT window_start, rule, subject, verdict FROM gold.verdicts) AS judged
-        ON {same_columns("judged", "window_start, rule, subject", "incidents")}
-        """
-    return Asked(sql, windows, is_few=True)
-
-
-def join_messages(run: RunContext, windows: Sequence[TimeWindow]) -> pa.Table:
+def join_messages(run: RunContext, windows: Windows) -> pa.Table:
     """Messages about the windows, and a row without one for each open change that nobody silenced and no mail tells."""
     import pyarrow as pa
     import pyarrow.compute as pc

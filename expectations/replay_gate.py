@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 HISTORY_WINDOWS = 24
 LEAST_HISTORY = 3
-MEDIANS_DIFFER = 0.02
-"""Part of a topic's bytes by which the median of a broker's load may leave the ranges of its partitions."""
+MEDIANS_DIFFER = 0.02  # of a topic's bytes: how far a broker's median may leave the ranges of its partitions
 _KEY = ("window_start", "topic", "topic_id")
 _TOPIC = ", ".join(_KEY)
 _SCENARIO = f"{_TOPIC}, candidate"
@@ -42,12 +41,12 @@ def check_replayed(
 def list_replayed(run: RunContext, windows: tuple[TimeWindow, ...]) -> Batches:
     return {
         "replay_results_gate": load_named(REPLAY_RESULTS, windows),
-        "replay_brokers_gate": join_brokers(windows),
+        "replay_brokers_gate": Asked(_BROKERS, windows, is_few=True),
         "scenario_comparison_gate": compare_sums(run, windows),
-        "hash_verdicts_gate": join_traffic(windows),
-        "back_tests_gate": join_back_tests(run, windows),
+        "hash_verdicts_gate": Asked(_TRAFFIC, windows, is_few=True),
+        "back_tests_gate": Asked(_TESTS, windows, is_few=True, add=partial(_add_tests, run, windows)),
         "producer_sessions_gate": load_named(PRODUCER_SESSIONS, windows),
-        "session_counts_gate": sum_sessions(windows),
+        "session_counts_gate": Asked(_SESSIONS, windows),
         "service_models_gate": load_named(SERVICE_MODELS, windows),
     }
 
@@ -104,89 +103,74 @@ def _add_expected(run: RunContext, rows: pa.Table) -> pa.Table:
     return rows.append_column("expected_candidate_count", pa.array([counts[topic] for topic in topics], pa.int64()))
 
 
-def join_brokers(windows: tuple[TimeWindow, ...]) -> Asked:
-    """Rows of `gold.replay_brokers` with the sums of their topics' partitions, and with what the log says of each leader."""
-    sql = f"""
-        SELECT brokers.*, partition_bytes, recorded_partition_bytes, partition_log_bytes, recorded_partition_log_bytes,
-               recorded_open_count,
-               coalesce(led_size_bytes, 0) AS led_size_bytes, coalesce(led_record_count, 0) AS led_record_count,
-               coalesce(leader_log_bytes, 0) AS leader_log_bytes, is_exact
-        FROM gold.replay_brokers AS brokers
-        LEFT JOIN (
-            SELECT {_SCENARIO}, cast(sum(size_bytes) AS double) AS partition_bytes,
-                   cast(sum(recorded_size_bytes) AS double) AS recorded_partition_bytes,
-                   cast(sum(log_size_bytes) AS double) AS partition_log_bytes,
-                   cast(sum(recorded_log_size_bytes) AS double) AS recorded_partition_log_bytes,
-                   sum(CASE WHEN leader_id < 0 AND recorded_size_bytes > 0 THEN 1 ELSE 0 END) AS recorded_open_count
-            FROM gold.replay_results GROUP BY {_SCENARIO}
-        ) AS sums ON {same_columns("sums", _SCENARIO, "brokers")}
-        LEFT JOIN (
-            SELECT {_SCENARIO}, leader_id, sum(recorded_size_bytes) AS led_size_bytes,
-                   sum(recorded_record_count) AS led_record_count
-            FROM gold.replay_results GROUP BY {_SCENARIO}, leader_id
-        ) AS led ON {same_columns("led", _SCENARIO, "brokers")} AND led.leader_id = brokers.broker_id
-        LEFT JOIN (
-            SELECT {_TOPIC}, leader_id, sum(size_bytes) AS leader_log_bytes,
-                   max(CASE WHEN coalesce(count_kind, 'exact') = 'exact' AND control_record_count = 0 THEN 0 ELSE 1 END) = 0
-                       AS is_exact
-            FROM silver.partition_traffic GROUP BY {_TOPIC}, leader_id
-        ) AS logged ON {same_columns("logged", _TOPIC, "brokers")} AND logged.leader_id = brokers.broker_id
-        """
-    return Asked(sql, windows, is_few=True)
+# Rows of `gold.replay_brokers` with the sums of their topics' partitions, and with what the log says of each leader
+_BROKERS = f"""
+    SELECT brokers.*, partition_bytes, recorded_partition_bytes, partition_log_bytes, recorded_partition_log_bytes,
+           recorded_open_count,
+           coalesce(led_size_bytes, 0) AS led_size_bytes, coalesce(led_record_count, 0) AS led_record_count,
+           coalesce(leader_log_bytes, 0) AS leader_log_bytes, is_exact
+    FROM gold.replay_brokers AS brokers
+    LEFT JOIN (
+        SELECT {_SCENARIO}, cast(sum(size_bytes) AS double) AS partition_bytes,
+               cast(sum(recorded_size_bytes) AS double) AS recorded_partition_bytes,
+               cast(sum(log_size_bytes) AS double) AS partition_log_bytes,
+               cast(sum(recorded_log_size_bytes) AS double) AS recorded_partition_log_bytes,
+               sum(CASE WHEN leader_id < 0 AND recorded_size_bytes > 0 THEN 1 ELSE 0 END) AS recorded_open_count
+        FROM gold.replay_results GROUP BY {_SCENARIO}
+    ) AS sums ON {same_columns("sums", _SCENARIO, "brokers")}
+    LEFT JOIN (
+        SELECT {_SCENARIO}, leader_id, sum(recorded_size_bytes) AS led_size_bytes,
+               sum(recorded_record_count) AS led_record_count
+        FROM gold.replay_results GROUP BY {_SCENARIO}, leader_id
+    ) AS led ON {same_columns("led", _SCENARIO, "brokers")} AND led.leader_id = brokers.broker_id
+    LEFT JOIN (
+        SELECT {_TOPIC}, leader_id, sum(size_bytes) AS leader_log_bytes,
+               max(CASE WHEN coalesce(count_kind, 'exact') = 'exact' AND control_record_count = 0 THEN 0 ELSE 1 END) = 0
+                   AS is_exact
+        FROM silver.partition_traffic GROUP BY {_TOPIC}, leader_id
+    ) AS logged ON {same_columns("logged", _TOPIC, "brokers")} AND logged.leader_id = brokers.broker_id"""
 
+# Data records and batches of each topic and window, as its producer sessions have them and as its traffic does
+_SESSIONS = f"""
+    SELECT window_start, topic, topic_id, session_record_count, session_batch_count, record_count, batch_count
+    FROM (
+        SELECT {_TOPIC}, sum(record_count) AS session_record_count, sum(batch_count) AS session_batch_count
+        FROM silver.producer_sessions GROUP BY {_TOPIC}
+    ) AS told
+    LEFT JOIN (
+        SELECT {_TOPIC}, sum(record_count) AS record_count, sum(batch_count) AS batch_count,
+               max(CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 0 ELSE 1 END) AS is_estimated
+        FROM silver.partition_traffic GROUP BY {_TOPIC}
+    ) AS counted USING (window_start, topic, topic_id)
+    WHERE coalesce(is_estimated, 0) = 0"""
 
-def sum_sessions(windows: tuple[TimeWindow, ...]) -> Asked:
-    """Data records and batches of each topic and window, as its producer sessions have them and as its traffic does."""
-    sql = f"""
-        SELECT window_start, topic, topic_id, session_record_count, session_batch_count, record_count, batch_count
-        FROM (
-            SELECT {_TOPIC}, sum(record_count) AS session_record_count, sum(batch_count) AS session_batch_count
-            FROM silver.producer_sessions GROUP BY {_TOPIC}
-        ) AS told
-        LEFT JOIN (
-            SELECT {_TOPIC}, sum(record_count) AS record_count, sum(batch_count) AS batch_count,
-                   max(CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 0 ELSE 1 END) AS is_estimated
-            FROM silver.partition_traffic GROUP BY {_TOPIC}
-        ) AS counted USING (window_start, topic, topic_id)
-        WHERE coalesce(is_estimated, 0) = 0
-        """
-    return Asked(sql, windows)
+# Rows of `gold.hash_verdicts` with the records of their topic, and the extremes of the counts in their maps
+_TRAFFIC = f"""
+    SELECT verdicts.*, traffic_record_count,
+           least(array_min(map_values(explained_key_counts)), array_min(map_values(explained_record_counts)))
+               AS least_explained_count,
+           array_max(map_values(explained_key_counts)) AS most_explained_key_count,
+           array_max(map_values(explained_record_counts)) AS most_explained_record_count
+    FROM gold.hash_verdicts AS verdicts
+    LEFT JOIN (
+        SELECT {_TOPIC}, sum(record_count) AS traffic_record_count FROM silver.partition_traffic GROUP BY {_TOPIC}
+    ) AS sums ON {same_columns("sums", _TOPIC, "verdicts")}"""
 
-
-def join_traffic(windows: tuple[TimeWindow, ...]) -> Asked:
-    """Rows of `gold.hash_verdicts` with the records of their topic, and the extremes of the counts in their maps."""
-    sql = f"""
-        SELECT verdicts.*, traffic_record_count,
-               least(array_min(map_values(explained_key_counts)), array_min(map_values(explained_record_counts)))
-                   AS least_explained_count,
-               array_max(map_values(explained_key_counts)) AS most_explained_key_count,
-               array_max(map_values(explained_record_counts)) AS most_explained_record_count
-        FROM gold.hash_verdicts AS verdicts
-        LEFT JOIN (
-            SELECT {_TOPIC}, sum(record_count) AS traffic_record_count FROM silver.partition_traffic GROUP BY {_TOPIC}
-        ) AS sums ON {same_columns("sums", _TOPIC, "verdicts")}
-        """
-    return Asked(sql, windows, is_few=True)
-
-
-def join_back_tests(run: RunContext, windows: tuple[TimeWindow, ...]) -> Asked:
-    """Rows of `gold.back_tests` with their history, and with what the replay of the current setup says beside them."""
-    sql = f"""
-        SELECT tests.window_start, tests.topic, tests.topic_id, replayed_trust, comparison_count, log_share AS replayed_share,
-               recorded_log_share AS recorded_share, range_points
-        FROM gold.back_tests AS tests
-        LEFT JOIN (
-            SELECT {_TOPIC}, CASE WHEN seed_count IS NOT NULL THEN trust END AS replayed_trust, 1 AS comparison_count
-            FROM gold.scenario_comparison WHERE is_baseline
-        ) AS comparison ON {same_columns("comparison", _TOPIC, "tests")}
-        LEFT JOIN (SELECT {_TOPIC}, broker_id, log_share, recorded_log_share FROM gold.replay_brokers WHERE is_baseline) AS brokers
-        ON {same_columns("brokers", _TOPIC, "tests")} AND brokers.broker_id = tests.broker_id
-        LEFT JOIN (
-            SELECT {_TOPIC}, 100 * max(log_share_high - log_share_low) AS range_points FROM gold.replay_brokers WHERE is_baseline
-            GROUP BY {_TOPIC}
-        ) AS widest ON {same_columns("widest", _TOPIC, "tests")}
-        """
-    return Asked(sql, windows, is_few=True, add=partial(_add_tests, run, windows))
+# Rows of `gold.back_tests` with their history, and with what the replay of the current setup says beside them
+_TESTS = f"""
+    SELECT tests.window_start, tests.topic, tests.topic_id, replayed_trust, comparison_count, log_share AS replayed_share,
+           recorded_log_share AS recorded_share, range_points
+    FROM gold.back_tests AS tests
+    LEFT JOIN (
+        SELECT {_TOPIC}, CASE WHEN seed_count IS NOT NULL THEN trust END AS replayed_trust, 1 AS comparison_count
+        FROM gold.scenario_comparison WHERE is_baseline
+    ) AS comparison ON {same_columns("comparison", _TOPIC, "tests")}
+    LEFT JOIN (SELECT {_TOPIC}, broker_id, log_share, recorded_log_share FROM gold.replay_brokers WHERE is_baseline) AS brokers
+    ON {same_columns("brokers", _TOPIC, "tests")} AND brokers.broker_id = tests.broker_id
+    LEFT JOIN (
+        SELECT {_TOPIC}, 100 * max(log_share_high - log_share_low) AS range_points FROM gold.replay_brokers WHERE is_baseline
+        GROUP BY {_TOPIC}
+    ) AS widest ON {same_columns("widest", _TOPIC, "tests")}"""
 
 
 def _add_tests(run: RunContext, windows: tuple[TimeWindow, ...], found: pa.Table) -> pa.Table:

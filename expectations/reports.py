@@ -66,7 +66,6 @@ def raise_for_data_gate(reports: Iterable[SuiteReport]) -> None:
 
 
 def make_reports(result: CheckpointResult, rows: Mapping[str, pa.Table]) -> tuple[SuiteReport, ...]:
-    """A report for each suite of a Checkpoint; `GateBrokenError` if a check raised."""
     reports = []
     for validated in result.run_results.values():
         suite: str = validated.suite_name

@@ -1,8 +1,4 @@
-"""The suites' files: JSON as Great Expectations has it; and from them SQL for rows of what grows with the traffic.
-
-A suite's checks become one query, by which a task looks for rows that break one of them: at most `MOST_SUSPECTS`. So the driver
-holds a bounded number of rows whatever the size of the table; Great Expectations judges them, and no suspects pass.
-"""
+"""The suites' files: JSON as Great Expectations has it; from them SQL by which tasks find at most `MOST_SUSPECTS` breaking rows."""
 
 import json
 import re
@@ -15,8 +11,7 @@ from pipeline.errors import GateBrokenError
 from pipeline.storage.predicates import format_datafusion_text
 
 SUITES = Path(__file__).parent / "suites"
-OF_STRATEGIES = ("key_answers_gate", "key_matrices_gate")
-"""Suites that run only where `keys.strategies` of the configuration names any."""
+OF_STRATEGIES = ("key_answers_gate", "key_matrices_gate")  # run only if `keys.strategies` names any
 MOST_SUSPECTS = 1_000
 _COPIES, _RANK = "_copies", "_rank"
 _UNIQUE = "expect_compound_columns_to_be_unique"
@@ -28,7 +23,6 @@ def list_suites() -> list[str]:
 
 @cache
 def read_suite(name: str) -> dict[str, Any]:
-    """A suite's document; `GateBrokenError` names the file of one that somebody edited wrongly."""
     path = SUITES / f"{name}.json"
     try:
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -52,10 +46,8 @@ def ask_for_suspects(sql: str, suite: Mapping[str, Any]) -> str:
         if make := _BREAKING.get(entry["type"]):
             breaks.append((entry["severity"] == "critical", f"coalesce({make(entry['kwargs'])}, false)"))
         elif entry["type"] != _UNIQUE:
-            possible = ", ".join(sorted(_BREAKING))
-            raise GateBrokenError(
-                f"{suite['name']}: {entry['type']} cannot be asked of a table that grows; use one of {possible}"
-            )
+            told = f"{suite['name']}: {entry['type']} cannot be asked of a table that grows"
+            raise GateBrokenError(f"{told}; use one of {', '.join(sorted(_BREAKING))}")
     copies = f"count(1) OVER (PARTITION BY {', '.join(keys[0])})" if keys else "1"
     source = f"SELECT *, {copies} AS {_COPIES} FROM ({sql}) AS given"
     is_double = f"{_COPIES} > 1"

@@ -1,7 +1,4 @@
-"""Reads the configuration: the sections of `pipeline.config`, with every kind of source in `pipeline.sources.kinds`.
-
-`PARTITION_HEALTH_CONFIG` names the file. Relative paths in it are taken from the file's own folder.
-"""
+"""Reads the configuration that `PARTITION_HEALTH_CONFIG` names; relative paths in it are taken from the file's own folder."""
 
 import re
 from pathlib import Path
@@ -18,14 +15,7 @@ DEFAULT_CONFIG = "partition-health.yaml"
 
 
 def load_config(path: Path | None = None) -> PipelineConfig:
-    """Reads and validates the configuration.
-
-    Args:
-        path: The YAML file; without it `$PARTITION_HEALTH_CONFIG`, else `partition-health.yaml` here.
-
-    Raises:
-        ConfigError: naming file, line and key of everything that is wrong.
-    """
+    """Reads and validates a file, else that of the environment or of this folder; `ConfigError` names every wrong key."""
     path = path or config_path()
     document = find_yaml(path)
     if document is None:
@@ -35,7 +25,6 @@ def load_config(path: Path | None = None) -> PipelineConfig:
 
 
 def config_path() -> Path:
-    """Returns the configuration's path: `$PARTITION_HEALTH_CONFIG`, else `partition-health.yaml` here."""
     return Path(variable(CONFIG_VARIABLE) or DEFAULT_CONFIG)
 
 
@@ -53,8 +42,7 @@ _EVERYWHERE = {
     "owner": "Who is responsible; the cluster's owner where empty.",
     "topics": "Overrides by topic pattern, the first that fits.",
     "timeout_s": "How long to wait for an answer, in seconds.",
-}
-"""What a key means in every section that has it and says nothing of it."""
+}  # what a key means in every section that has it and says nothing of it
 
 
 def describe_schema() -> dict[str, Any]:

@@ -1,9 +1,4 @@
-"""What engine runs a DataFrame: classic Spark, a Spark Connect server, or Sail in this process; they are started by `storage.engines`.
-
-References:
-    PySpark's functions make expressions of classic Spark or of Spark Connect, by a variable of the whole process: a process
-    uses one of them at a time.
-"""
+"""What engine runs a DataFrame: classic Spark, Spark Connect or Sail; a process uses one kind of PySpark's functions at a time."""
 
 from __future__ import annotations
 
@@ -20,8 +15,7 @@ from pipeline.config.storage import Folder, RemoteFolder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
-"""Environment variable by which PySpark chooses the kind of its expressions."""
+CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"  # environment variable by which PySpark chooses the kind of its expressions
 _sail_sessions: set[int] = set()
 _slots: dict[int, int] = {}
 

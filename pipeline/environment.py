@@ -12,10 +12,8 @@ from pathlib import Path
 
 from pipeline.errors import ConfigError
 
-_ARENA_MAX = -8
-"""`M_ARENA_MAX` of glibc's malloc.h."""
-STEP_BYTES = 3 << 30
-"""Memory of a step that starts Spark: 2.4 GiB for `make run` (docs/evidence/performance.md), and what is around it."""
+_ARENA_MAX = -8  # `M_ARENA_MAX` of glibc's malloc.h
+STEP_BYTES = 3 << 30  # memory of a step that starts Spark: 2.4 GiB for `make run`, and what is around it
 
 
 def variable(name: str) -> str | None:
@@ -24,13 +22,7 @@ def variable(name: str) -> str | None:
 
 
 def environment_secret(name: str | None) -> str | None:
-    """The value of an environment variable that the configuration names, without a line break at its end; None for no name.
-
-    Secrets often come from files, whose last line ends.
-
-    Raises:
-        ConfigError: if the variable is not set.
-    """
+    """The value of a variable that the configuration names, without line break; `SecretMissingError` if it is not set."""
     if name is None:
         return None
     secret = os.environ.get(name)
@@ -55,10 +47,7 @@ def make_spark_cache() -> Path:
 
 
 def share_memory() -> None:
-    """Has libraries take memory from one allocator that a few threads share: each keeps what it freed, 970 MiB in place of 1,330.
-
-    To be called before Arrow is imported.
-    """
+    """Has libraries share one allocator, before Arrow is imported: 970 MiB in place of 1,330, as each keeps what it freed."""
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     with contextlib.suppress(AttributeError):  # only glibc has arenas
         ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
@@ -77,10 +66,7 @@ def collect_seldom() -> None:
 
 
 def private_temporary_folder() -> Path:
-    """A folder for temporary files that no other user of the machine reads: this user's below `TMPDIR`, or a new one.
-
-    Another user may have taken its name.
-    """
+    """A folder that no other user of the machine reads: this user's below `TMPDIR`, or a new one."""
     folder = Path(tempfile.gettempdir(), f"partition-health-{os.getuid()}")
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=stat.S_IRWXU)

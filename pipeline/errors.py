@@ -1,7 +1,4 @@
-"""One tree of errors; each class has the exit code of the command line.
-
-Codes: 0 success, 1 unexpected, 2 usage or configuration, 3 nothing usable in the input, 4 a gate failed, 5 delivery failed.
-"""
+"""One tree of errors; each class has the exit code of the command line."""
 
 from __future__ import annotations
 
@@ -25,8 +22,7 @@ FAILURES = (
     TypeError,
     ValueError,
     struct.error,
-)
-"""What a parser raises about its input."""
+)  # what a parser raises about its input
 
 
 class PipelineError(Exception):
@@ -52,14 +48,7 @@ class RowsNotKeptError(NothingUsableError):
 
 
 class InputError(PipelineError):
-    """One piece of bad input: what was found, what was expected, and where.
-
-    Args:
-        reason: What was found and what was expected, in one sentence.
-        path: The file, or None.
-        position: Byte position (of text the line number) of the first bad byte, or None.
-        first_bytes: Bytes at the position, for the quarantine table; 64 are kept.
-    """
+    """One piece of bad input: what was found and expected, where, and the first bytes there, for the quarantine table."""
 
     exit_code = 3
 
@@ -90,13 +79,7 @@ def parser(parse: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
 
 
 class HttpStatusError(InputError):
-    """A server answered with another status than 200.
-
-    Args:
-        status: The answer's status code.
-        reason: What came, and what to do.
-        path: The address without secrets.
-    """
+    """A server answered with another status than 200; `path` is the address without secrets."""
 
     def __init__(self, status: int, reason: str, *, path: str) -> None:
         super().__init__(reason, path=path)

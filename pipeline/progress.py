@@ -9,15 +9,13 @@ from contextlib import contextmanager
 from typing import TextIO
 
 Count = Callable[[], tuple[int, int]]
-Begin = Callable[[str], None]
-"""Is given the name of the phase that begins."""
+Begin = Callable[[str], None]  # is given the name of the phase that begins
 
 PHASES: Mapping[str, tuple[str, ...]] = {
     "ingest_windows": ("sources", "bronze_and_silver", "gate"),
     "replay_windows": ("keys", "sessions", "candidates", "gate"),
     "judge_windows": ("measures", "advice", "verdicts", "report", "gate"),
-}
-"""The phases of each step of `pipeline.steps`, in their order. Bronze and silver are one: their tables are written at once."""
+}  # of each step; bronze and silver are one, as their tables are written at once
 
 _log = logging.getLogger(__name__)
 
@@ -27,13 +25,7 @@ def ignore_phase(phase: str) -> None:
 
 
 class Progress:
-    """Reports steps one after another: what is done, for how long, how far it is, at what rate, and the time left.
-
-    Args:
-        stream: Where people read, stderr by default; nothing is written to it unless it is a terminal.
-        every_s: How often a step that goes on is reported where there is no terminal.
-        report: Takes these reports; by default they are logged.
-    """
+    """Reports steps one after another: on a terminal as they go on, elsewhere by `report` every `every_s`."""
 
     def __init__(
         self, stream: TextIO | None = None, *, every_s: float = 60, report: Callable[[str], None] = _log.info
@@ -42,13 +34,7 @@ class Progress:
 
     @contextmanager
     def step(self, doing: str, count: Count = lambda: (0, 0), unit: str = "tasks") -> Iterator[None]:
-        """Reports what is done for as long as the block lasts; every second on a terminal.
-
-        Args:
-            doing: What the block does.
-            count: How many units are done, and of how many; asked by another thread.
-            unit: What is counted, plural.
-        """
+        """Reports what is done for as long as the block lasts; `count`, asked by another thread, says how many of how many units."""
         started_s = counted_from_s = time.monotonic()
         known = 0
         done = threading.Event()

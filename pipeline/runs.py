@@ -32,19 +32,16 @@ if TYPE_CHECKING:
     from pipeline.config.pipeline_config import Cluster, PipelineConfig
 
 Row = dict[str, Any]
+Windows = Sequence[TimeWindow]
 _Value = TypeVar("_Value")
-TableRows = Iterable[tuple[str, Any]]
-"""What a kernel yields: the name of a table, and rows of it as `RunContext.replace` takes them."""
+TableRows = Iterable[tuple[str, Any]]  # a table's name, and rows as `RunContext.replace` takes them
 CATCH_UP_MS = 31 * DAY_MS  # no table's retention is shorter
 """How far back a job takes up windows that nobody named: what a run reads does not grow with the years."""
-MOST_TURNS = 12
-"""Hours of such windows that a job takes up in one run, which has to end within its time limit."""
+MOST_TURNS = 12  # hours of such windows that a job takes up in one run, which has to end within its time limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """One run over one cluster."""
-
     config: PipelineConfig  # the whole configuration
     cluster_name: str  # which cluster of it
     windows: tuple[TimeWindow, ...]  # windows the run is about, ascending
@@ -68,12 +65,10 @@ class RunContext:
 
     @property
     def span(self) -> TimeWindow:
-        """From the first window's start to the last one's end."""
         return spanning(self.windows)
 
     @property
     def subject(self) -> str:
-        """What the run is about, for people: cluster and windows."""
         return f"{self.cluster_name} {self.span}"
 
     @property
@@ -85,21 +80,14 @@ class RunContext:
         return TimeWindow(start_ms, start_ms + self.window_ms)
 
     def pending_windows(self, *written: Table) -> tuple[TimeWindow, ...]:
-        """Windows a job has to do: trusted ones of this run, and earlier trusted ones that none of its tables holds yet.
-
-        The data gate makes a window trusted. An asset event sent to a paused DAG is lost; its window is found here, if it
-        is not `CATCH_UP_MS` older than the run's first. Later windows are left to runs of their own.
-        """
+        """Trusted windows of this run, and earlier ones up to `CATCH_UP_MS` before it, that none of the job's tables holds yet."""
         reach = (TimeWindow(max(0, self.span.start_ms - CATCH_UP_MS), self.span.end_ms),)
         done_ms = self.starts_in(written, reach)
         trusted, wanted = trusted_windows(self.warehouse, self.cluster_name, reach), set(self.windows)
         return tuple(sorted(w for w in trusted if w in wanted or w.start_ms not in done_ms))
 
     def in_turns(self, windows: Sequence[TimeWindow]) -> Iterator[tuple[TimeWindow, ...]]:
-        """The run's own windows first, then others, newest first: twelve turns of an hour, or of one window that is longer.
-
-        A job that commits after each turn keeps what it did when a time limit ends it. What is left is for the next run.
-        """
+        """The run's own windows first, then others, newest first: twelve turns of an hour, each of which a job commits."""
         wanted, at_once = set(self.windows), max(1, HOUR_MS // self.window_ms)
         own, others = (sorted(w for w in windows if (w in wanted) is is_own) for is_own in (True, False))
         if own:
@@ -109,9 +97,8 @@ class RunContext:
 
     def starts_in(self, tables: Iterable[Table], windows: Sequence[TimeWindow]) -> set[int]:
         """Starts of the windows of which one of the tables has rows, milliseconds."""
-        sql = "SELECT DISTINCT window_start FROM held"
-        columns = [self.query(sql, windows, held=table)["window_start"] for table in tables]
-        return {start_us // 1000 for starts in columns for start_us in starts.cast(pa.int64()).to_pylist()}
+        found = (self.query("SELECT DISTINCT window_start FROM held", windows, held=table) for table in tables)
+        return {start_ms for starts in found for (start_ms,) in tuples_of(starts, "window_start_ms")}
 
     def starts_to_replay(self, windows: Sequence[TimeWindow]) -> set[int]:
         """Starts of the windows that a replay makes rows of: it has those of all topics, or of what is stored of keys alone."""
@@ -123,22 +110,18 @@ class RunContext:
             return (), ""
         counted = "SELECT DISTINCT window_start FROM traffic WHERE batch_count > 0 AND count_kind IS DISTINCT FROM 'upper_bound'"
         sql = f"{counted} EXCEPT SELECT DISTINCT window_start FROM batches"  # noqa: S608 - our own words
-        starts = self.query(sql, windows, traffic=PARTITION_TRAFFIC, batches=RECORD_BATCHES)["window_start"]
-        dropped = {start_us // 1000 for start_us in starts.cast(pa.int64()).to_pylist()}
+        starts = self.query(sql, windows, traffic=PARTITION_TRAFFIC, batches=RECORD_BATCHES)
+        dropped = {start_ms for (start_ms,) in tuples_of(starts, "window_start_ms")}
         if not dropped:
             return tuple(windows), ""
-        newest = format_instant(max(dropped))
         text = (
-            f"{len(dropped)} window{'' if len(dropped) == 1 else 's'} up to {newest}: record batches are no longer kept"
+            f"{len(dropped)} window{'' if len(dropped) == 1 else 's'} up to {format_instant(max(dropped))}: record batches are no longer kept"
             " (sums_only, retention), so replay and shares stay as they are; ingest again what the logs still hold"
         )
         return tuple(window for window in windows if window.start_ms not in dropped), text
 
     def over_lost_windows(self, most_count: int) -> tuple[RunContext, ...]:
-        """The same run over windows before its own, at most so many, that are not trusted; one per hour without a gap.
-
-        What a time limit cuts off goes on with the next run, and does not begin anew.
-        """
+        """The same run over windows before its own, at most so many, that are not trusted; one per hour without a gap."""
         at_once = max(1, HOUR_MS // self.window_ms)
         return tuple(
             replace(self, windows=windows[first : first + at_once])
@@ -175,9 +158,7 @@ class RunContext:
         """The same as values of a dataclass, see `values_of`."""
         return values_of(kind, self.load(table, windows, where=where))
 
-    def tuples(
-        self, table: Table, windows: Sequence[TimeWindow] | None, *names: str, where: str = ""
-    ) -> Iterator[tuple[Any, ...]]:
+    def tuples(self, table: Table, windows: Windows | None, *names: str, where: str = "") -> Iterator[tuple[Any, ...]]:
         """Some columns of the same, row by row, see `tuples_of`."""
         columns = [find_column(name, table.column_names) for name in names]
         return tuples_of(self.load(table, windows, columns, where=where), *names)
@@ -211,17 +192,12 @@ class RunContext:
     def replace_by_files(
         self, doing: str, answers: DataFrame, tables: Sequence[Table], windows: Sequence[TimeWindow]
     ) -> dict[str, int]:
-        """As `replace`, of several tables, by what tasks write with `to_files`; returns versions by table.
-
-        `doing`: what the tasks do, for people.
-        """
+        """As `replace`, of several tables, by what tasks write with `to_files`; returns versions by table."""
         describe_work(f"{self.subject}: {doing} ({', '.join(table.name for table in tables)})")
         scope = Scope.of(self.cluster_name, windows)
         return replace_in_tables(answers.sparkSession, answers, self.warehouse, tables, scope)
 
-    def _write_files(
-        self, tables: Mapping[str, Table], windows: Sequence[TimeWindow], by_table: TableRows
-    ) -> Iterator[pa.Table]:
+    def _write_files(self, tables: Mapping[str, Table], windows: Windows, by_table: TableRows) -> Iterator[pa.Table]:
         rows = ((name, self.table_of(tables[name], part)) for name, part in by_table)
         return write_tables(self.warehouse, tables, Scope.of(self.cluster_name, windows), rows)
 
@@ -232,14 +208,7 @@ class RunContext:
         return insert_missing(spark, rows, self.warehouse, table, windows=windows, **of)
 
     def replace(self, table: Table, rows: Iterable[Any] | pa.Table, windows: Sequence[TimeWindow]) -> int:
-        """Replaces the cluster's rows of some windows in one commit; returns the table's version.
-
-        Rows are dictionaries, values of a dataclass as `values` gives them, or Arrow; `cluster` and `run_id` are filled in.
-
-        Raises:
-            TableMismatchError: if a row is of another window, or NULL where it must not be.
-            StorageConflictError: if other writers came first every time it was tried.
-        """
+        """Replaces windows' rows in one commit; returns the version; raises `TableMismatchError` or `StorageConflictError`."""
         table_rows = self.table_of(table, rows)
         return replace_rows(table_rows, self.warehouse, table, cluster=self.cluster_name, windows=windows)
 
@@ -267,13 +236,7 @@ def plan_runs(
     force: bool = False,
     notify: bool | None = None,
 ) -> tuple[RunContext, ...]:
-    """One context per cluster (or for the one named) over the windows of the span, in the order of their turns.
-
-    The first window's number says who begins; the others follow as configured. So nobody is always last.
-
-    Raises:
-        ConfigError: if no cluster has that name.
-    """
+    """One context per cluster, or the one named, over the windows of the span; the first window's number says who begins."""
     if cluster is not None and cluster not in config.clusters:
         raise ConfigError(f"no cluster {cluster!r} in the configuration; there are: {', '.join(config.clusters)}")
     names = tuple(config.clusters) if cluster is None else (cluster,)

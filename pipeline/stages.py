@@ -1,9 +1,4 @@
-"""Stages of a Spark job: tasks go in, Parquet parts by kind come out, and everything after them is a DataFrame.
-
-A kernel is a function from a task, or from the rows of a group, to Arrow tables, each with the name of its kind. It runs
-where Spark runs it, by `mapInArrow` or `applyInArrow`; what it yields is written as Parquet and never passes the driver. So
-every byte of a log is read and decoded once, whichever tables are made of it, on any engine that speaks PySpark's DataFrames.
-"""
+"""Stages of a Spark job: a kernel makes Arrow tables of tasks, written as Parquet parts by kind; what follows is a DataFrame."""
 
 from __future__ import annotations
 
@@ -31,15 +26,14 @@ if TYPE_CHECKING:
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-Pieces = Iterable[tuple[str, pa.Table]]
-"""What a kernel yields: the kind of some rows, and the rows."""
+Schemas = Mapping[str, pa.Schema]
+Pieces = Iterable[tuple[str, pa.Table]]  # what a kernel yields: the kind of some rows, and the rows
+Kernel = Callable[[pa.Table], Pieces]
 
 _PART = pa.schema([("kind", pa.string()), ("path", pa.string()), ("row_count", pa.int64())])
 _BUCKET = "_bucket"
-_NOT_WRITTEN = ""
-"""In place of the kind of a part that could not be written; its path is the reason."""
-_newest = [0, 0, 0]
-"""The newest stage: its number, its tasks done where they run in this process, as those of Sail do, and its tasks in all."""
+_NOT_WRITTEN = ""  # in place of the kind of a part that could not be written; its path is the reason
+_newest = [0, 0, 0]  # the newest stage: its number, its tasks done in this process, and in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +78,6 @@ class Parts:
 
 
 def read_parts(folder: Folder, schema: pa.Schema, paths: Sequence[str], filters: pc.Expression = None) -> pa.Table:
-    """Rows of some parts, all or those of a filter."""
     files = open_in_arrow(folder)[0]
     read = (pq.read_table(path, filesystem=files, partitioning=None, filters=filters) for path in paths)
     return pa.concat_tables([schema.empty_table(), *read])
@@ -114,38 +107,22 @@ class Staging:
         return Parts(self.spark, self.folder, schema, (), 0)
 
     def run_tasks(
-        self, doing: str, tasks: Sequence[Task], work: Callable[[Task], Pieces], schemas: Mapping[str, pa.Schema]
+        self, doing: str, tasks: Sequence[Task], work: Callable[[Task], Pieces], schemas: Schemas
     ) -> dict[str, Parts]:
-        """Runs a kernel on every task.
-
-        `doing`: what it does, for people.
-        `tasks`: picklable; each is one Spark task.
-        `work`: a kernel; picklable.
-        `schemas`: of the rows of each kind; a kind without rows has parts of none.
-        """
+        """Runs a picklable kernel on picklable tasks, each one Spark task; `schemas` are those of the rows of each kind."""
         describe_work(f"{self.subject}: {doing}")
         write = partial(then, work, partial(_write_pieces, self.folder))
         return self._gather(map_tasks(self.spark, tasks, write, _PART), schemas)
 
     def run_groups(
-        self,
-        doing: str,
-        frame: DataFrame,
-        *,
-        by: Sequence[str],
-        count: int,
-        work: Callable[[pa.Table], Pieces],
-        schemas: Mapping[str, pa.Schema],
+        self, doing: str, frame: DataFrame, *, by: Sequence[str], count: int, work: Kernel, schemas: Schemas
     ) -> dict[str, Parts]:
-        """Runs a kernel on buckets of rows; rows alike in `by` are in one bucket.
-
-        `count`: number of buckets; those without rows run nothing.
-        """
+        """Runs a kernel on `count` buckets of rows; rows alike in `by` are in one bucket."""
         describe_work(f"{self.subject}: {doing}")
         write = partial(then, work, partial(_write_pieces, self.folder))
         return self._gather(map_groups(frame, by, count, write, _PART), schemas)
 
-    def _gather(self, written: DataFrame, schemas: Mapping[str, pa.Schema]) -> dict[str, Parts]:
+    def _gather(self, written: DataFrame, schemas: Schemas) -> dict[str, Parts]:
         paths: dict[str, list[str]] = defaultdict(list)
         counts: dict[str, int] = defaultdict(int)
         for part in written.toArrow().to_pylist():
@@ -153,19 +130,16 @@ class Staging:
                 raise StorageError(f"{self.folder}: {part['path']}; free space or repair the folder, then run again")
             paths[part["kind"]].append(part["path"])
             counts[part["kind"]] += part["row_count"]
+        where = self.spark, self.folder
         return {
-            kind: Parts(self.spark, self.folder, schema, tuple(sorted(paths[kind])), counts[kind])
-            for kind, schema in schemas.items()
+            kind: Parts(*where, schema, tuple(sorted(paths[kind])), counts[kind]) for kind, schema in schemas.items()
         }
 
 
 def map_tasks(
     spark: SparkSession, tasks: Sequence[Task], work: Callable[[Task], Iterable[pa.Table]], schema: pa.Schema
 ) -> DataFrame:
-    """A DataFrame of what a kernel makes of tasks, each of which is one Spark task.
-
-    `tasks`: picklable; `work`: picklable, gives rows of `schema`.
-    """
+    """A DataFrame of rows of `schema` that picklable work makes of picklable tasks, each of which is one Spark task."""
     if not tasks:
         return spark.createDataFrame(schema.empty_table(), format_sql_schema(schema))
     packed = [pickle.dumps(task) for task in tasks]
@@ -177,30 +151,21 @@ def map_tasks(
             for place in batch["id"].to_pylist():
                 for rows in work(pickle.loads(packed[place])):  # noqa: S301 - our own, of this job
                     yield from rows.cast(schema).to_batches()
-                _count_task(number)
+                _newest[1] += number == _newest[0]  # of stages beside each other the newest counts
 
-    frame = spark.range(0, len(tasks), 1, len(tasks))
-    return frame.mapInArrow(run, format_sql_schema(schema))
+    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, format_sql_schema(schema))
 
 
 def map_groups(
     frame: DataFrame, by: Sequence[str], count: int, work: Callable[[pa.Table], Iterable[pa.Table]], schema: pa.Schema
 ) -> DataFrame:
-    """A DataFrame of what a kernel makes of buckets of rows; rows alike in `by` are in one bucket.
-
-    `count`: number of buckets; those without rows run nothing. `work`: picklable, gives rows of `schema`.
-    """
+    """A DataFrame of rows of `schema` that picklable work makes of `count` buckets of rows; rows alike in `by` are together."""
 
     def run(rows: pa.Table) -> pa.Table:
         return pa.concat_tables([schema.empty_table(), *work(rows.drop_columns([_BUCKET]))])
 
     bucket = F.pmod(F.xxhash64(*by), F.lit(count)).alias(_BUCKET)
     return frame.select("*", bucket).groupBy(_BUCKET).applyInArrow(run, format_sql_schema(schema))
-
-
-def _count_task(number: int) -> None:
-    """By name in a pickled kernel: there `_newest` itself would be a copy."""
-    _newest[1] += number == _newest[0]  # of stages beside each other the newest counts
 
 
 def count_tasks() -> tuple[int, int]:
@@ -211,10 +176,7 @@ def count_tasks() -> tuple[int, int]:
 def run_values(
     spark: SparkSession, tasks: Sequence[Task], work: Callable[[Task], Iterable[Result]]
 ) -> Iterator[Result]:
-    """Runs work on every task and hands its values to the driver: few, and what people read. In no certain order.
-
-    `tasks`, `work`: picklable. Each value is unpacked when it is taken.
-    """
+    """Runs picklable work on every task and hands its values, few, to the driver, in no certain order."""
 
     def run(task: Task) -> Iterator[pa.Table]:
         for value in work(task):
@@ -225,7 +187,6 @@ def run_values(
 
 
 def pack_value(value: object) -> bytes:
-    """A value as a column of rows between tasks holds it."""
     return zlib.compress(pickle.dumps(value), level=1)  # histograms are zeros for the most part
 
 

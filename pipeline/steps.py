@@ -26,7 +26,7 @@ from pipeline.jobs import (
     replay,
     score_health,
 )
-from pipeline.jobs.replay.plans import WindowReplay
+from pipeline.jobs.replay import WindowReplay
 from pipeline.model.number_text import escape_hidden, format_name, format_slug, format_span
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import HOUR_MS, TimeWindow, spanning
@@ -64,8 +64,7 @@ class StepReport:
         return tuple(f"{name} at version {version}" for name, version in self.versions.items())
 
 
-Step = Callable[[SparkSession, RunContext, Begin], StepReport]
-"""Takes a step for a cluster, and says which of its `pipeline.progress.PHASES` begins."""
+Step = Callable[[SparkSession, RunContext, Begin], StepReport]  # says which of its `PHASES` begins
 
 
 def ingest_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:
@@ -96,12 +95,7 @@ def replay_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_p
 
 
 def judge_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:
-    """Measures trusted windows, judges them, and queues messages about incidents.
-
-    One process at a time does so for a cluster: an incident is a fold over verdicts, and two runs that did not see each
-    other's would make two incidents of one. One that has waited for an hour, or for a window that is longer, raises
-    `StorageConflictError`, so that none pile up behind one that hangs.
-    """
+    """Measures, judges, queues messages; one process at a time: others wait an hour, or a longer window, and then fail."""
     wait_ms = max(run.window_ms, HOUR_MS)
     with holding(run.config.local_folder, f"judging-{format_slug(run.cluster_name)}", wait_s=wait_ms / 1000) as is_ours:
         if not is_ours:
@@ -189,22 +183,7 @@ def take_steps(
     progress: Progress | None = None,
     session: SparkSession | None = None,
 ) -> tuple[dict[str, list[StepReport]], list[PipelineError]]:
-    """Takes steps for one cluster after the other, in one session of Spark.
-
-    No cluster stops the others. After a failed replay health is judged all the same; another error ends the cluster's run.
-
-    `steps`: some of `STEPS`, in order.
-    `on_error`: called with every error when it occurs.
-    `begin`: called with each phase that begins, see `pipeline.progress.PHASES`.
-    `progress`: where people see how far it is; stderr by default.
-    `session`: one that outlasts the steps; else theirs ends with them.
-
-    Returns:
-        Reports of clusters that came to the last step, and the errors.
-
-    Raises:
-        ConfigError: before Spark starts, if a candidate cannot be replayed.
-    """
+    """Takes steps for one cluster after the other, in one session; no cluster stops another. Reports of those at their end, and errors."""
     done: dict[str, list[StepReport]] = {}
     errors: list[PipelineError] = []
     if replay_windows in steps:

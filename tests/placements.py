@@ -6,7 +6,10 @@ from pipeline.model.verdict import BrokerLoad
 
 def place(number, replicas, *, topic="t", leader=None, in_sync=None, load=100, size=1_000):
     """Led by its first replica, all of them in sync, unless told otherwise."""
-    leads = {"leader_id": replicas[0] if leader is None else leader, "in_sync": replicas if in_sync is None else in_sync}
+    leads = {
+        "leader_id": replicas[0] if leader is None else leader,
+        "in_sync": replicas if in_sync is None else in_sync,
+    }
     return PlacedPartition(topic=topic, partition=number, replicas=replicas, **leads, load_bytes=load, size_bytes=size)
 
 

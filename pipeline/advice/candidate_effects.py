@@ -81,7 +81,6 @@ def describe_partitioner(topic: str, partitioner: str) -> str:
 
 
 def format_config_diff(candidate: Candidate, topic: str, title: str, baseline: str = "") -> str | None:
-    """The change of the producers' configuration as a unified diff, under a `title` of few words; None for no setting."""
     settings = list_settings(candidate, baseline)
     if not settings:
         return None
@@ -139,10 +138,7 @@ def predict_ratios(shares: Sequence[BrokerLoad], placed: Sequence[Row], *, topic
 def predict_healed(
     shares: Sequence[BrokerLoad], placed: Sequence[Row], doubts: Doubts, *, topic_bytes: Mapping[str, int]
 ) -> dict[int, Ends]:
-    """Share ratios of all brokers if none were slow, over all topics; empty where too much of the replay is doubted.
-
-    `placed`: rows of `gold.replay_brokers` for a candidate with brokers alike. Ends of topics are added, as if all erred alike.
-    """
+    """Share ratios of all brokers if none were slow, their ends added up; empty where too much of the replay is doubted."""
     of_topic: dict[str, list[Row]] = defaultdict(list)
     for row in placed:
         of_topic[row["topic"]].append(row)
@@ -177,11 +173,7 @@ _WORTH = 0.01
 def find_rekeyings(
     shares: Sequence[BrokerLoad], loads: Iterable[tuple[Any, ...]], topics: Iterable[tuple[Any, ...]]
 ) -> list[CandidateEffect]:
-    """Brokers' loads if topics' heavy keys were split so that their bytes fall evenly, where it moves 1 % of some share.
-
-    `loads`: of every partition topic, its id, leader, and bytes above an even spread that heavy keys give it, or None.
-    `topics`: topic, its id, heavy keys, the heaviest one's part, and the peak-to-mean that no hash of them gets below.
-    """
+    """Brokers' loads if topics' heavy keys were split evenly, where that moves 1 % of some share; `loads` by partition."""
     total = sum(load.size_bytes for load in shares)
     by_topic: dict[tuple[str, str], dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for topic, topic_id, leader_id, heavy_bytes in loads:
@@ -191,10 +183,8 @@ def find_rekeyings(
         heavy = by_topic.get((topic, topic_id), {})
         if not count or max(map(abs, heavy.values()), default=0) <= _WORTH * total:
             continue
-        ratios = {
-            load.broker_id: (load.size_bytes - heavy.get(load.broker_id, 0.0)) / total / load.expected_share
-            for load in shares
-        }
+        left = {load.broker_id: load.size_bytes - heavy.get(load.broker_id, 0.0) for load in shares}
+        ratios = {load.broker_id: left[load.broker_id] / total / load.expected_share for load in shares}
         keys = "its heaviest key" if count == 1 else f"its {count:,} heaviest keys"
         effects.append(
             CandidateEffect(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from pipeline.advice.slow_broker import CHECK_BROKER
+from pipeline.advice.following import CHECK_BROKER
 from pipeline.codec.tools.reassignment_text import parse_reassignment
 from pipeline.config.replay import Candidate
 from pipeline.model.placement import Place, Replicas
@@ -24,8 +24,6 @@ _UNIFORM = "java-builtin-uniform"
 
 @dataclass(frozen=True, kw_only=True)
 class PromiseWindow:
-    """Traffic and setup of a window; rows are those of the tables, by name and topic."""
-
     start_ms: int
     shares: Mapping[int, BrokerLoad] = field(default_factory=dict)  # by broker
     loads: Mapping[Place, int] = field(default_factory=dict)  # bytes
@@ -36,9 +34,8 @@ class PromiseWindow:
     # by producer id and epoch, the version that the client itself tells its metrics (`app-info`, KIP-714)
     client_versions: Mapping[tuple[int, int], str] = field(default_factory=dict)
     heavy_keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    compared: Mapping[tuple[str, str], Row] = field(
-        default_factory=dict
-    )  # `gold.scenario_comparison` by candidate, topic
+    # `gold.scenario_comparison` by candidate, topic
+    compared: Mapping[tuple[str, str], Row] = field(default_factory=dict)
     placed: Mapping[tuple[str, str, int], float] = field(default_factory=dict)  # share by candidate, topic and broker
     back_tests: Mapping[str, Row] = field(default_factory=dict)  # `gold.back_tests`
     slow: Mapping[int, bool] = field(default_factory=dict)  # of brokers of which clients say it
@@ -58,7 +55,6 @@ class CarriedOut(NamedTuple):
 
 
 def list_moves(advice: Recommendation, then: PromiseWindow) -> dict[Place, tuple[int, ...]]:
-    """Lists the replicas a plan asks for by partition, the leader first; empty where the advice is not a plan."""
     if advice.reassignment_json is not None:
         return parse_reassignment(advice.reassignment_json)
     if advice.election_json is None:
@@ -75,7 +71,6 @@ def list_changes(candidate: Candidate) -> frozenset[tuple[str, str | None]]:
 def measure_progress(
     advice: Recommendation, then: PromiseWindow, now: PromiseWindow, candidates: Candidates
 ) -> CarriedOut:
-    """Measures which part of a recommendation for the window `then` is carried out at the end of the window `now`."""
     if advice.election_json is not None:
         return _compare_placement(list_moves(advice, then), now)
     if advice.action == "rekey":
@@ -132,13 +127,11 @@ def _session(row: Row) -> tuple[int, int]:
 
 
 def _shows(row: Row, candidate: Candidate, compared: Row, versions: Mapping[tuple[int, int], str]) -> bool | None:
-    """Returns whether a session has the changes of a candidate; None where its batches and its metrics leave that open."""
     version = versions.get(_session(row))
     answers: list[bool | None] = [_shows_setting(row, name, value) for name, value in candidate.config.items()]
     if candidate.client is not None:
-        number, wanted = read_kafka_version(version or ""), candidate.client.split()[-1]
-        is_new = parse_version(number) >= parse_version(wanted) if number else compared.get("is_as_in_use")
-        answers.append(is_new)
+        number, wanted = read_kafka_version(version or ""), parse_version(candidate.client.split()[-1])
+        answers.append(parse_version(number) >= wanted if number else compared.get("is_as_in_use"))
     if candidate.partitioner is not None:
         best = row["strategy"], row["runner_up"]
         is_either = best == ("java-builtin", _UNIFORM) and candidate.partitioner != _UNIFORM

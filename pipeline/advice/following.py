@@ -1,17 +1,17 @@
-"""What a plan brings where load follows the broker: by a replay of the window with the plan's leaders."""
+"""Load that follows its broker: what a plan brings, by a replay with its leaders, and what to look at on a slow broker (Kafka's `RequestMetrics`)."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
+from pipeline.measures.outages import is_slow
 from pipeline.measures.window_loads import fair_parts
-from pipeline.model.number_text import format_name
+from pipeline.model.number_text import format_clock, format_ms, format_name, format_percent, format_ratio
 from pipeline.model.placement import Brokers, PartitionMove, Partitions, Place, PlacedPartition
-from pipeline.model.promise import Trust
+from pipeline.model.promise import Recommendation, Trust
 
 Ends: TypeAlias = tuple[float, float, float]  # low, median, high
-_MOST_DOUBTED = 0.25
-"""Part of a window's bytes in topics whose replay is not trusted beyond which nothing is predicted from it."""
+_MOST_DOUBTED = 0.25  # part of a window's bytes in topics whose replay is not trusted, beyond which it predicts nothing
 
 
 class Doubts(NamedTuple):
@@ -24,10 +24,7 @@ class Doubts(NamedTuple):
 def weigh_doubts(
     topics: Iterable[str], trust: Mapping[str, str | None], tested: Mapping[str, float | None], sizes: Mapping[str, int]
 ) -> Doubts:
-    """Replays that are not trusted count with ranges widened by what the back-test was off, where they are small.
-
-    By topic: `trust` as `gold.scenario_comparison` has it, `tested` the points off in the back-test, `sizes` bytes of all.
-    """
+    """Small replays that are not trusted count with ranges widened by what the back-test was off; larger ones predict nothing."""
     doubted = sorted(topic for topic in topics if trust.get(topic) != Trust.TRUSTED)
     errors = {topic: tested.get(topic) for topic in doubted}
     unknown = next((topic for topic in doubted if errors[topic] is None), None)
@@ -57,14 +54,12 @@ class LeaderReplay(NamedTuple):
 
 
 def move_partitions(partitions: Partitions, moves: Iterable[PartitionMove]) -> tuple[PlacedPartition, ...]:
-    """The partitions after a plan: its replicas are in sync, and the first of them leads."""
     wanted = {(move.topic, move.partition): move.new_replicas for move in moves}
-    return tuple(
-        one
-        if (new := wanted.get((one.topic, one.partition))) is None
-        else replace(one, replicas=new, leader_id=new[0], in_sync=new)
-        for one in partitions
-    )
+    moved = []
+    for one in partitions:
+        new = wanted.get((one.topic, one.partition))
+        moved.append(one if new is None else replace(one, replicas=new, leader_id=new[0], in_sync=new))
+    return tuple(moved)
 
 
 def describe_ratios(ratios: Mapping[int, Ends], broker_id: int, target_ratio: float) -> dict[str, Any]:
@@ -82,7 +77,6 @@ def describe_ratios(ratios: Mapping[int, Ends], broker_id: int, target_ratio: fl
 
 
 def list_new_leaders(before: Partitions, after: Partitions, keyed: Collection[str]) -> dict[Place, int]:
-    """New leaders by topic and partition, of topics that are not placed by keys: their records are placed anew."""
     led = {(one.topic, one.partition): one.leader_id for one in before}
     return {
         (one.topic, one.partition): one.leader_id
@@ -113,3 +107,122 @@ def predict_following(
         for broker_id, part in parts.items()
         for low, median, high in [loads[broker_id]]
     }
+
+
+CHECK_BROKER = "check_broker"
+_STAGES = {
+    "requestqueue": ("in the request queue", "too few request handlers, or busy ones"),
+    "local": ("appending to its log", "its disk, or the page cache"),
+    "remote": ("waiting for followers", "followers or the network to them (`acks=all`)"),
+    "throttle": ("throttled", "a quota"),
+    "responsequeue": ("in the response queue", "its network threads"),
+    "responsesend": ("sending responses", "the network to its clients"),
+}
+_BUSY = 0.3  # idle part of handlers or network threads below which Kafka's documents call them overloaded
+_MOST_HINTED = 0.5  # part of the broker's time from which a stage names the place to look at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerAnswers:
+    latency_avg_ms: float
+    ratio_to_peers: float
+    latency_max_ms: float | None = None
+    since_ms: int | None = None  # start of the first window of those in a row in which it was slow
+    is_since_first: bool = False  # windows before that are not known
+    stages_ms: Mapping[str, float] = field(default_factory=dict)  # mean time of its requests by stage
+    peer_stages_ms: Mapping[str, float] = field(default_factory=dict)  # median of the other brokers' means
+    idle_ratios: Mapping[str, float] = field(default_factory=dict)  # of `request handlers` and `network threads`
+    changes: tuple[str, ...] = ()  # what else changed when it began, in words
+
+    @property
+    def peers_ms(self) -> float:
+        return self.latency_avg_ms / self.ratio_to_peers
+
+    @property
+    def is_slow(self) -> bool:
+        return is_slow(self.latency_avg_ms, self.ratio_to_peers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotBroker:
+    broker_id: int
+    window_start_ms: int
+    share_ratio: float
+    target_ratio: float  # ratio below which incidents resolve
+    load_follows: bool  # most of its excess is neither heavy keys nor hash luck, nor how leaders are spread
+    keyed: frozenset[str] = frozenset()  # topics placed by keys: their load stays with the partitions
+    answers: BrokerAnswers | None = None  # how fast it answers; None where nobody says
+    # share ratio of every broker, were this one as fast as the others: low, median, high; empty where nobody knows
+    healed: Mapping[int, Ends] = field(default_factory=dict)
+    max_moved_bytes: int | None = None  # what its plan may copy; None for no limit
+    fair_share: float = 0.0
+    unit_count: float | None = None  # batches of the window that were placed independently; None where nobody counted
+    replayed: LeaderReplay | None = None  # the window under the leaders of `plan_following`, if somebody replayed it
+
+
+def check_broker(hot: HotBroker) -> Recommendation:
+    broker_id, answers = hot.broker_id, hot.answers
+    is_slow = answers is not None and answers.is_slow
+    predicted = describe_ratios(hot.healed if is_slow else {}, broker_id, hot.target_ratio)
+    if answers is not None and is_slow:
+        title = f"broker {broker_id} is slow: look at its disk, network, neighbours"
+        text = describe_answers(broker_id, answers)
+        if (peak := predicted["predicted_peak_ratio"]) is not None:
+            text += f" Were it as fast as the others, the replay puts the highest broker at {format_ratio(peak)}."
+    else:
+        title = f"find out why broker {broker_id} gets more: how fast it answers, and its producers' batching"
+        waits = "How long its clients wait is not known: scrape their metrics."
+        if answers is not None:
+            own, others = format_ms(answers.latency_avg_ms), format_ms(answers.peers_ms)
+            waits = f"It is not slow: producers wait {own} for it, {others} for the others."
+        text = f"Load follows this broker, and neither keys nor leaders explain it. {waits}"
+    return Recommendation(
+        window_start_ms=hot.window_start_ms,
+        subject=f"broker {broker_id}",
+        action=CHECK_BROKER,
+        title=title,
+        text=text,
+        topic="",
+        share_ratio=hot.share_ratio,
+        **predicted,
+    )
+
+
+def describe_answers(broker_id: int, answers: BrokerAnswers) -> str:
+    own, others = format_ms(answers.latency_avg_ms), format_ms(answers.peers_ms)
+    ratio = format_ratio(answers.ratio_to_peers)
+    said = [f"Producers wait {own} for broker {broker_id}, {others} for the others ({ratio})."]
+    hint, stages = _describe_stages(answers)
+    said += [hint] if hint else []  # what to look at comes first: the first screen of a mail has no room for all of it
+    before = " or longer" if answers.is_since_first else ""
+    said += [f"It is slow since {format_clock(answers.since_ms)}{before}."] if answers.since_ms is not None else []
+    said.append(stages)
+    busy = {name: idle for name, idle in answers.idle_ratios.items() if idle < _BUSY}
+    said += [f"Its {name} are idle {format_percent(idle)} of the time." for name, idle in busy.items()]
+    if answers.changes:
+        said.append(f"When it began: {'; '.join(answers.changes)}.")
+    elif answers.since_ms is not None and not answers.is_since_first:
+        said.append("When it began, leaders and brokers were as before.")
+    grow = (
+        "Batches for a slow broker grow while they wait, so sticky producers give it more of the records without keys."
+    )
+    return " ".join([*said, grow])
+
+
+def _describe_stages(answers: BrokerAnswers) -> tuple[str, str]:
+    known = {name: ms for name, ms in answers.stages_ms.items() if name in _STAGES}
+    if not known:
+        return "", "Where requests spend their time on it is not scraped (`RequestMetrics`)."
+    inside = answers.stages_ms.get("total", sum(known.values()))
+    parts = [
+        f"{format_ms(ms)} {_STAGES[name][0]}"
+        + (f" ({format_ms(answers.peer_stages_ms[name])})" if name in answers.peer_stages_ms else "")
+        for name, ms in sorted(known.items(), key=lambda entry: -entry[1])
+        if ms >= 0.05 * inside
+    ]
+    others = ", those of the others in brackets" if answers.peer_stages_ms else ""
+    most = max(known, key=lambda name: known[name])
+    hint = f"Most of its time points to {_STAGES[most][1]}." if known[most] >= _MOST_HINTED * inside else ""
+    if inside < _MOST_HINTED * answers.latency_avg_ms:
+        hint = "Clients wait longer than the broker needs: look at the network between them, and what shares its host."
+    return hint, f"Of its own time a request spends {', '.join(parts)}{others}."

@@ -1,15 +1,10 @@
-"""Judges earlier advice: its prediction beside the share since it was carried out, corrected for the change of traffic.
-
-Of topics that the advice leaves alone, and of the topic's volume, the judging window's own bytes count; the prediction stands
-for how the topic's bytes lie on brokers. So a prediction fails where the load did not follow the advice, not where there was
-more traffic. A topic placed by keys lies on its partitions as it does now, whoever leads; another as it did.
-"""
+"""Judges earlier advice: its prediction beside the share since it was carried out, corrected for the change of traffic."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.advice.carried_out import Candidates, CarriedOut, PromiseWindow, list_changes, list_moves
-from pipeline.advice.slow_broker import CHECK_BROKER
+from pipeline.advice.following import CHECK_BROKER
 from pipeline.model.number_text import format_clock, format_name, format_percent
 from pipeline.model.placement import Place, Replicas
 from pipeline.model.promise import WHOLE, Promise, PromiseKey, Recommendation
@@ -22,8 +17,6 @@ BAR_OF_FAIR = 0.1  # but by no more than this part of the fair share, where brok
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedAdvice:
-    """A recommendation to judge: the window it was made for, the window that judges it, and its progress."""
-
     advice: Recommendation
     then: PromiseWindow
     now: PromiseWindow
@@ -67,7 +60,6 @@ def choose_watched(
 
 
 def judge_promise(watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Candidates) -> Promise:
-    """Judges a promise by a window; `together` is all advice that the window judges."""
     promise, ratio = _describe(watched), watched.progress.ratio
     if ratio is not None and ratio <= 1 - WHOLE and watched.first_ms is None:
         return replace(promise, outcome="not_carried_out", reason="nothing of it is done")
@@ -82,7 +74,6 @@ def judge_promise(watched: WatchedAdvice, together: Sequence[WatchedAdvice], can
 
 
 def _doubt_progress(watched: WatchedAdvice) -> str:
-    """Explains why the window does not show the effect of the whole advice; "" where it does."""
     ratio, reason = watched.progress
     if ratio is None:
         return reason
@@ -146,7 +137,6 @@ def _describe(watched: WatchedAdvice) -> Promise:
 
 
 def _find_other_change(watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Candidates) -> str:
-    """Names a change since then that the prediction does not include; "" for none."""
     then, now, moves = watched.then, watched.now, list_moves(watched.advice, watched.then)
     if then.shares.keys() != now.shares.keys():
         return "the brokers are not the same"
@@ -198,7 +188,6 @@ def _correct(watched: WatchedAdvice) -> tuple[float, ...] | None:
 def _place_anew(
     watched: WatchedAdvice, places: Sequence[Place], moves: Replicas, volumes: Mapping[str, tuple[int, int]]
 ) -> tuple[float, float, float, float]:
-    """Computes the topics' bytes on the broker under the old leaders and the planned ones (no draws, so no range)."""
     then, now, broker = watched.then, watched.now, watched.broker_id
     without = planned = 0.0
     for place in places:
@@ -210,7 +199,6 @@ def _place_anew(
 
 
 def _scale_change(watched: WatchedAdvice, volumes: Mapping[str, tuple[int, int]]) -> tuple[float, float, float, float]:
-    """Computes the topics' bytes on the broker without and with the predicted change, at their new volume."""
     advice, then, broker = watched.advice, watched.then, watched.broker_id
     before, after = (sum(volume[at] for volume in volumes.values()) for at in (0, 1))
     led = sum(size for place, size in then.loads.items() if place[0] in volumes and then.leaders[place] == broker)
@@ -224,7 +212,6 @@ def _scale_change(watched: WatchedAdvice, volumes: Mapping[str, tuple[int, int]]
 
 
 def _replay_old_setup(watched: WatchedAdvice, share: float) -> float:
-    """Returns the topic's share on the broker under the old settings, replayed where a candidate has them."""
     then, now, topic = watched.then, watched.now, watched.advice.topic
     names = [
         name

@@ -1,13 +1,4 @@
-"""Recommendations for a broker above its share: leadership, replicas, and the replay's predictions for its producers.
-
-Ranked by what is enough, then by what it costs: an election or a handing over of leaders copies nothing; a line of a
-producer's configuration comes before a client upgrade, both before copying replicas, those before another number of
-partitions, and that before other keys. What broke its promises here before comes after them.
-
-docs/MEASURES.md says when the load follows the broker, and what is replayed then. What to look at on the broker itself stands
-first where it answers late. Where most of the excess is how leaders are spread, a plan that moves topics without keys is
-replayed, too: other brokers answer at other speeds. Without a replay its figure is that of partitions that keep their load.
-"""
+"""Recommendations for a broker above its share, ranked by what is enough, then by what it costs; docs/MEASURES.md has the order."""
 
 import math
 from collections import Counter
@@ -16,8 +7,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
-from pipeline.advice.following import Ends, describe_ratios, move_partitions, predict_following
-from pipeline.advice.slow_broker import CHECK_BROKER, HotBroker, check_broker
+from pipeline.advice.following import (
+    CHECK_BROKER,
+    Ends,
+    HotBroker,
+    check_broker,
+    describe_ratios,
+    move_partitions,
+    predict_following,
+)
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
 from pipeline.measures.chance import NORMAL_REACH
 from pipeline.measures.reassignment import BEST_FOUND, ReassignmentPlan, plan_election, plan_leaders, plan_replicas
@@ -25,6 +23,8 @@ from pipeline.model.number_text import format_bytes, format_ratio
 from pipeline.model.placement import Brokers, Partitions
 from pipeline.model.promise import PromiseScore, Recommendation
 
+Scores = Mapping[str, PromiseScore]
+_NONE: Scores = MappingProxyType({})
 MOST_SHOWN = 8
 MOST_ALIKE = 2
 _LAST = 4
@@ -33,14 +33,11 @@ _PLANS = {
     "elect_preferred": (0, "elect preferred leaders", "The first replica of {} leads again; {}."),
     "move_leaders": (1, "hand over leadership", "Another in-sync replica leads {}; {}."),
     "move_replicas": (4, "move replicas", "Leaders or replicas of {} change; {}."),
-}
-"""By kind: what it costs, as of `CandidateEffect`, its title, and what it does to so many partitions and copies."""
+}  # by kind: what it costs, as of `CandidateEffect`, its title, and what it does to so many partitions and copies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateEffect:
-    """Predicted effect of a change of one topic's producers, keys or partitions."""
-
     action: str  # `replay:` and the candidate's name in the configuration, or `rekey`
     topic: str
     title: str  # what would be done, in a few words
@@ -54,11 +51,7 @@ class CandidateEffect:
 
 
 def recommend(
-    hot: HotBroker,
-    partitions: Partitions,
-    brokers: Brokers,
-    effects: Sequence[CandidateEffect],
-    scores: Mapping[str, PromiseScore] = MappingProxyType({}),
+    hot: HotBroker, partitions: Partitions, brokers: Brokers, effects: Sequence[CandidateEffect], scores: Scores = _NONE
 ) -> tuple[Recommendation, ...]:
     """At most eight actions for a broker, best first, broken kinds (`scores`) last; none predicted not to bring it down."""
     if hot.load_follows:
@@ -91,12 +84,10 @@ def recommend(
 
 
 def _helps(row: Recommendation, hot: HotBroker) -> bool:
-    """Whether it takes enough of the broker's excess away to be advised; what nobody predicts may."""
     return (row.predicted_ratio or 0.0) < hot.share_ratio - _WORTH * (hot.share_ratio - 1)
 
 
-def _order(row: Recommendation, hot: HotBroker, scores: Mapping[str, PromiseScore]) -> int:
-    """What comes before what, whatever it costs."""
+def _order(row: Recommendation, hot: HotBroker, scores: Scores) -> int:
     if row.action == CHECK_BROKER:
         return 0 if hot.answers is not None and hot.answers.is_slow else 2
     if row.predicted_ratio is None:
@@ -110,7 +101,6 @@ def plan_following(hot: HotBroker, partitions: Partitions, brokers: Brokers) -> 
 
 
 def _list_to_replay(plans: Sequence[ReassignmentPlan], hot: HotBroker) -> list[ReassignmentPlan]:
-    """The last plan, if it moves a topic that is not placed by keys."""
     return [plan for plan in plans[-1:] if any(move.topic not in hot.keyed for move in plan.moves)]
 
 
@@ -156,7 +146,6 @@ def _with_score(row: Recommendation, score: PromiseScore) -> Recommendation:
 
 
 def _plans(hot: HotBroker, partitions: Partitions, brokers: Brokers) -> list[ReassignmentPlan]:
-    """Dearer plans only where the cheaper ones are not enough."""
     plans = []
     capped = partial(plan_replicas, max_moved_bytes=hot.max_moved_bytes)
     for make in (plan_election, plan_leaders, capped):

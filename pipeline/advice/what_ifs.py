@@ -1,22 +1,18 @@
-"""What-ifs of a cluster: brokers added, lost or resized, topics that grow, a reassignment.
+"""What-ifs: brokers added, lost or resized, topics that grow, a reassignment; and zones of producers, leaders and replicas."""
 
-What Kafka does by itself is done: of a lost broker's partitions the first replica in sync leads. What it leaves alone is left
-alone: a new broker gets nothing until replicas are moved there. The load of pinned partitions follows the broker: what
-another leader brings is what a replay says.
-
-References:
-    Kafka `PartitionChangeBuilder.electAnyLeader`: the first replica of the assignment that is in sync and alive.
-"""
-
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import partial
 
 from pipeline.advice.following import Ends, LeaderReplay, list_new_leaders, move_partitions, predict_following
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, NothingUsableError
+from pipeline.measures import zone_plans
 from pipeline.measures.reassignment import ReassignmentPlan, move_partition, plan_leaders, plan_replicas, replace_dead
 from pipeline.measures.window_loads import fair_parts
-from pipeline.model.placement import PartitionMove, Partitions, Place, PlacedPartition, PlacementBroker, Replicas
+from pipeline.model.number_text import format_name
+from pipeline.model.placement import Brokers, PartitionMove, Partitions, PlacedPartition, PlacementBroker, Replicas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +41,6 @@ class PlacedCluster:
 
     @property
     def ratios(self) -> dict[int, float]:
-        """Share ratio by broker that lives; 0 for all without traffic."""
         loads, total = self.loads, sum(self.loads.values()) or 1
         return {broker_id: loads[broker_id] / total / part for broker_id, part in fair_parts(self.brokers).items()}
 
@@ -67,11 +62,9 @@ def pin_following(cluster: PlacedCluster, keyed: Collection[str]) -> PlacedClust
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """How to foresee a cluster where load follows the broker."""
-
     keyed: frozenset[str]  # topics placed by keys
     # of the window, with new leaders by topic and partition, and the racks of brokers that are new
-    replay: Callable[[Mapping[Place, int], Mapping[int, str]], LeaderReplay]
+    replay: Callable[[Mapping[tuple[str, int], int], Mapping[int, str]], LeaderReplay]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,16 +112,10 @@ def foresee(
     free = make(replace(then, partitions=tuple(replace(one, is_pinned=False) for one in then.partitions)))
     moved = move_partitions(then.partitions, free.moves)
     planned = changed if free == plan else replay(moved)
-    own = Foreseen(
-        then=then,
-        plan=plan,
-        ratios={} if changed.reason else predict_following(then.partitions, then.brokers, changed.shares),
-        planned={}
-        if changed.reason
-        else predict_following(move_partitions(then.partitions, plan.moves), then.brokers, changed.shares),
-        is_replayed=bool(changed.shares),
-        reason=changed.reason or planned.reason,
-    )
+    placed = (then.partitions, move_partitions(then.partitions, plan.moves))
+    ratios = [{} if changed.reason else predict_following(one, then.brokers, changed.shares) for one in placed]
+    is_replayed, reason = bool(changed.shares), changed.reason or planned.reason
+    own = Foreseen(then=then, plan=plan, ratios=ratios[0], planned=ratios[1], is_replayed=is_replayed, reason=reason)
     if planned.reason:
         return own
     found = replace(own, plan=free, planned=predict_following(moved, then.brokers, planned.shares), is_replayed=True)
@@ -192,11 +179,13 @@ def plan_even(cluster: PlacedCluster, *, target_ratio: float, max_moved_bytes: i
     return replace(plan, kind=kind, moves=moves, is_cut=plan.is_cut or is_cut)
 
 
-def _key(partition: PlacedPartition) -> Place:
+def _key(partition: PlacedPartition) -> tuple[str, int]:
     return partition.topic, partition.partition
 
 
-def _moves(partitions: Partitions, wanted: Replicas, *, also: Collection[Place] = ()) -> tuple[PartitionMove, ...]:
+def _moves(
+    partitions: Partitions, wanted: Replicas, *, also: Collection[tuple[str, int]] = ()
+) -> tuple[PartitionMove, ...]:
     """Moves from replicas as they are to those wanted; of some partitions also where these are the same."""
     return tuple(
         move_partition(partition, wanted[_key(partition)])
@@ -208,3 +197,110 @@ def _moves(partitions: Partitions, wanted: Replicas, *, also: Collection[Place] 
 def describe_places(partitions: Partitions) -> str:
     names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in partitions[:8])
     return names + (f" and {len(partitions) - 8} more" if len(partitions) > 8 else "")
+
+
+MONTH_HOURS = 730
+_GB = 1e9
+_NAMED = 5
+
+
+class ZoneChange(StrEnum):
+    RACK_AWARE = "rack-aware"  # producers send to leaders in their zone (KIP-1123); a plan spreads leaders
+    LEADERS = "leaders-to-producers"  # leaders go to the zone that most bytes come from
+    REPLICAS = "replicas-in-other-racks"  # followers go to racks that hold no replica of their partition
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZoneState:
+    """Placement, bytes between zones, and brokers' share ratios: by the loads, and with ranges where a replay said them."""
+
+    partitions: Partitions
+    between: zone_plans.ZoneBytes
+    ratios: Mapping[int, float]
+    ranges: Mapping[int, Ends] = field(default_factory=dict)
+
+    @property
+    def peak(self) -> tuple[int, float]:
+        found = {one: ends[1] for one, ends in self.ranges.items()} or self.ratios
+        return max(found.items(), key=lambda item: (item[1], -item[0]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZoneWhatIf:
+    """A change: as it is, with the change alone, and with a plan for leaders or replicas."""
+
+    change: ZoneChange
+    now: ZoneState
+    then: ZoneState
+    planned: ZoneState
+    moves: Sequence[PartitionMove]
+    is_cut: bool = False  # the search ended at its bound: it is the best plan that was found
+
+
+def work_out(
+    change: ZoneChange, partitions: Partitions, brokers: Brokers, loads: zone_plans.ZoneLoads, *, target_ratio: float
+) -> ZoneWhatIf:
+    """Works a change out from a window's loads; `NothingUsableError` if no live broker has a rack."""
+    racks = {one.broker_id: one.rack or "" for one in brokers}
+    if not any(racks.values()):
+        how = "set broker.rack, or name brokers' zones in the configuration (zones.brokers)"
+        raise NothingUsableError(f"no broker has a rack: {how}")
+
+    def state(placed: Partitions, sent: zone_plans.ZoneLoads) -> ZoneState:
+        loaded = sent.with_loads(placed)
+        between, ratios = zone_plans.sum_between_zones(loaded, sent, racks), zone_plans.rate_brokers(loaded, brokers)
+        return ZoneState(partitions=loaded, between=between, ratios=ratios)
+
+    now, is_cut = state(partitions, loads), False
+    if change is ZoneChange.RACK_AWARE:
+        planned, is_cut = zone_plans.even_rack_aware(partitions, brokers, loads, target_ratio=target_ratio)
+        then_loads, planned_loads = (loads.make_rack_aware(placed, racks) for placed in (partitions, planned))
+    else:
+        if change is ZoneChange.LEADERS:
+            planned = zone_plans.lead_near_producers(now.partitions, brokers, loads, target_ratio=target_ratio)
+        else:
+            planned, is_cut = zone_plans.spread_replicas(partitions, brokers)
+        then_loads = planned_loads = loads
+    then = state(partitions, then_loads)
+    moves = zone_plans.diff_placements(partitions, planned)
+    planned_state = state(planned, planned_loads)
+    return ZoneWhatIf(change=change, now=now, then=then, planned=planned_state, moves=moves, is_cut=is_cut)
+
+
+def price(size_bytes: float, price_per_gb: float | None, window_ms: int) -> float | None:
+    """Money a month for bytes of a window; None without a price.
+
+    >>> price(2e9, 0.02, 3_600_000)
+    29.2
+    """
+    return None if price_per_gb is None else size_bytes / _GB * price_per_gb * MONTH_HOURS * 3_600_000 / window_ms
+
+
+def describe_zones(brokers: Brokers, loads: zone_plans.ZoneLoads) -> list[str]:
+    """What stands in the way of the figures, in sentences: brokers without a rack, one zone only, zones without a broker."""
+    racks = {one.broker_id: one.rack or "" for one in brokers}
+    known = sorted({rack for rack in racks.values() if rack})
+    said = []
+    if len(known) == 1:
+        said.append(f"All brokers with a rack are in {format_name(known[0])}: nothing goes between zones of brokers.")
+    without = [str(broker_id) for broker_id, rack in sorted(racks.items()) if not rack]
+    if without:
+        them = "it" if len(without) == 1 else "them"
+        said.append(f"Of {_join(without, 'broker')} no rack is known: what goes to {them} counts as within a zone.")
+    sent: Counter[str] = Counter()
+    for by_zone in loads.sent.values():
+        sent.update(by_zone)
+    strange = sorted(zone for zone, size in sent.items() if zone and size and zone not in known)
+    if strange:
+        where = f"in {_join(strange, 'zone')}, where producers are"
+        said.append(f"No broker is {where}: rack-aware or not, they send to every leader.")
+    unknown = sent.get("", 0.0)
+    if unknown:
+        said.append("Where producers are is not known, and brokers have too many racks to assume it (zones.clients).")
+    return said
+
+
+def _join(names: Sequence[str], noun: str) -> str:
+    more = len(names) - _NAMED
+    tail = [f"{more} more"] if more > 0 else []
+    return f"{noun}{'s' if len(names) > 1 else ''} {', '.join([*map(format_name, names[:_NAMED]), *tail])}"

@@ -1,14 +1,9 @@
-"""Incidents as alerts of Alertmanager, and its silences, which hold for mail and webhooks too.
-
-References:
-    Alertmanager's API v2: `POST /api/v2/alerts` (an alert is its labels; it fires until `endsAt`), `GET /api/v2/silences`
-    (a silence covers an alert if every matcher holds; a label that is missing counts as empty; expressions are anchored).
-    Its expressions are RE2's, as Arrow's are: they take linear time, where Python's `re` may never end.
-"""
+"""Incidents as alerts of Alertmanager (API v2), and its silences, whose expressions Arrow reads as Alertmanager does: by RE2."""
 
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,15 +11,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.alerting import http_request
 from pipeline.alerting.content import Content
-from pipeline.alerting.http_request import EXCHANGE_ERRORS, describe_answer, describe_exchange, exchange_once
 from pipeline.alerting.message import format_subject, message_of
-from pipeline.alerting.server_words import REASON_LIMIT
+from pipeline.alerting.mutes import Mute, read_mutes
 from pipeline.config.mail import Alertmanager
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
 from pipeline.model.incident import SILENCED, AlertMessage, IncidentChange
 from pipeline.model.number_text import format_name
 from pipeline.model.window import format_instant, milliseconds_of, parse_instant
+from pipeline.storage.outbox import list_fading, mark_posted_again
 
 _MOST_BYTES = 16 << 20  # some 20,000 silences
 _MOST_CHARACTERS = 10_000  # of an expression
@@ -33,15 +30,12 @@ _MOST_EXPRESSIONS, _MATCHING_S = 1_000, 10  # RE2 takes up to a tenth of a secon
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matcher:
-    """One condition of a silence on a label."""
-
     name: str
     value: str
     is_regex: bool
     is_equal: bool
 
     def hold(self, alerts: Sequence[Mapping[str, str]]) -> list[bool]:
-        """Returns for each alert whether its labels meet it; never where RE2 cannot read the expression."""
         values = tuple(labels.get(self.name, "") for labels in alerts)
         if not self.is_regex:
             return [(value == self.value) is self.is_equal for value in values]
@@ -71,7 +65,7 @@ class Silence:
 
     def describe(self) -> str:
         said = f"{SILENCED} until {format_instant(self.until_ms)} by {self.created_by}: {self.comment}"
-        return format_name(said, REASON_LIMIT)
+        return format_name(said, http_request.REASON_LIMIT)
 
 
 def find_covering(silences: Sequence[Silence], alerts: Sequence[Mapping[str, str]]) -> list[list[Silence]]:
@@ -105,7 +99,6 @@ def alert_labels(cluster: str, rule: str, subject: str) -> dict[str, str]:
 def render_alert(
     content: Content, change: IncidentChange, alertmanager: Alertmanager, *, report: str, now_ms: int
 ) -> AlertMessage:
-    """Renders a change as the body of `POST /api/v2/alerts`; that of an open incident gets its end when it is posted."""
     alert: dict[str, Any] = {
         "labels": {**alert_labels(content.cluster, change.rule, change.subject), **alertmanager.labels},
         "annotations": {
@@ -133,7 +126,6 @@ def post_alert(payload: bytes, alertmanager: Alertmanager, *, now_ms: int, keep_
 
 
 def read_silences(alertmanager: Alertmanager) -> tuple[Silence, ...]:
-    """Reads the active silences; raises as `post_alert` does."""
     silences = _ask(alertmanager, "GET", "silences")
     try:
         active = tuple(_silence(one, alertmanager) for one in silences if one["status"]["state"] == "active")
@@ -171,12 +163,13 @@ def _ask(alertmanager: Alertmanager, method: str, what: str, body: object = None
     url, name = f"{alertmanager.url.rstrip('/')}/api/v2/{what}", f"Alertmanager {alertmanager.name}"
     try:
         client = alertmanager.async_client()
-        answer, content = exchange_once(client, client.build_request(method, url, json=body), most_bytes=_MOST_BYTES)
-    except EXCHANGE_ERRORS as error:
-        reason = describe_exchange(error, alertmanager.hide)
+        request = client.build_request(method, url, json=body)
+        answer, content = http_request.exchange_once(client, request, most_bytes=_MOST_BYTES)
+    except http_request.EXCHANGE_ERRORS as error:
+        reason = http_request.describe_exchange(error, alertmanager.hide)
         raise UnusableServerError(f"{name}: {reason}") from None  # the cause may hold a secret
     if not answer.is_success:
-        reason = describe_answer(content, alertmanager.hide)
+        reason = http_request.describe_answer(content, alertmanager.hide)
         raise DeliveryError(f"{name} answered {answer.status_code}: {reason}")
     if len(content) > _MOST_BYTES:
         raise DeliveryError(f"{name}: its answer has more than {_MOST_BYTES:,} bytes")
@@ -184,3 +177,41 @@ def _ask(alertmanager: Alertmanager, method: str, what: str, body: object = None
         return json.loads(content) if content else None
     except (ValueError, RecursionError) as error:
         raise DeliveryError(f"{name}: the answer is not JSON") from error
+
+
+MOST_ALERTS = 200  # in one list, some 300 kB: proxies refuse 1 MB
+
+
+def find_keep_ms(config: PipelineConfig, alertmanager: Alertmanager) -> int:
+    news = max(cluster.gate.repeat for cluster in config.clusters.values()) + config.window
+    return milliseconds_of(max(alertmanager.keep, news))
+
+
+def join_alerts(payloads: list[bytes]) -> bytes:
+    return payloads[0] if len(payloads) == 1 else b"[%s]" % b",".join(one[1:-1] for one in payloads)
+
+
+def keep_firing(config: PipelineConfig, *, now_ms: int) -> list[str]:
+    """Posts again what was posted half of its time ago; says which Alertmanager did not take it: a later run posts it."""
+    notes: list[str] = []
+    mutes: tuple[Mute, ...] = ()
+    with suppress(ConfigError):  # whoever judges names what is wrong with the file
+        mutes = read_mutes(config.mail.mutes)
+    for alertmanager in config.mail.alertmanagers:
+        keep_ms = find_keep_ms(config, alertmanager)
+        fading = [
+            (message_id, payload)
+            for message_id, payload, cluster, incident_id, rule, subject in list_fading(
+                config.warehouse, alertmanager.name, config.clusters, now_ms - keep_ms // 2
+            )
+            if not any(mute.fits(now_ms, cluster, rule, subject, [incident_id]) for mute in mutes)
+        ]
+        for at in range(0, len(fading), MOST_ALERTS):
+            lot = fading[at : at + MOST_ALERTS]
+            try:
+                post_alert(join_alerts([payload for _, payload in lot]), alertmanager, now_ms=now_ms, keep_ms=keep_ms)
+            except (DeliveryError, ConfigError) as error:
+                notes.append(f"alerts of open incidents were not posted again, {len(fading) - at} in all: {error}")
+                break
+            mark_posted_again(config.warehouse, [message_id for message_id, _ in lot], now_ms=now_ms)
+    return notes

@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from typing import Final, Literal
 
@@ -60,16 +61,12 @@ class MailSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A number with its unit, worth large type, and what it is."""
-
     label: str
     value: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """A file that comes with a mail; its name consists of letters, digits, `-`, `_`, `.`."""
-
     name: str
     subtype: Literal["csv", "html", "json", "plain"]
     text: str
@@ -77,11 +74,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A whole mail: a badge of one to three words, the brief, sections below it, small print, files.
-
-    `key` is that of the change it reports, see `IncidentChange.key`, and `incident_id` that of its incident; a digest has its
-    own. `tells` are the keys of all changes it reports. `figures` are two to four numbers, for channels that set them apart.
-    """
+    """A whole mail; `key` is that of the change it reports, `tells` are those of all; `figures` are two to four numbers."""
 
     cluster: str
     key: str
@@ -101,7 +94,6 @@ class Content:
 
     @property
     def details(self) -> str:
-        """Where all of it stands; "" where there is no report."""
         return f"in the report of this window, attached or at {self.report}" if self.report else ""
 
     @property
@@ -113,8 +105,6 @@ class Content:
 def render_table(table: MailTable, width: int = TABLE_WIDTH) -> str:
     """Sets a table in plain text: columns aligned, marked rows led by `>`, the widest words wrapped where it is too wide.
 
-    Numbers and words as long as a name are not broken for the width.
-
     >>> print(render_table(MailTable(
     ...     columns=(MailColumn("broker"), MailColumn("share", is_number=True)),
     ...     rows=(("1", "50.9 %"), ("2", "9.1 %")), marked=frozenset({0}))))
@@ -124,11 +114,9 @@ def render_table(table: MailTable, width: int = TABLE_WIDTH) -> str:
     """
     lines = [tuple(column.title for column in table.columns), *table.rows]
     limits = _cell_limits(lines, table.columns, width)
+    wrap = partial(textwrap.wrap, break_long_words=False, break_on_hyphens=False)
     cells = [
-        [
-            textwrap.wrap(cell, limit, break_long_words=False, break_on_hyphens=False) or [""] if limit else [cell]
-            for cell, limit in zip(line, limits, strict=True)
-        ]
+        [wrap(cell, limit) or [""] if limit else [cell] for cell, limit in zip(line, limits, strict=True)]
         for line in lines
     ]
     widths = [max(len(part) for line in cells for part in line[at]) for at in range(len(table.columns))]

@@ -1,11 +1,4 @@
-"""The one door mail leaves by: an SMTP server, or files in the outbox folder.
-
-At least once: the caller notes the attempt before, and the delivery after `deliver` has returned. A crash between the two
-repeats the message, with the same Message-ID, by which mail programs recognise it.
-
-References:
-    RFC 5321 4.2.1 (reply codes), 4.5.3.1 (limits); RFC 3207 (STARTTLS); RFC 4954 (AUTH).
-"""
+"""The one door mail leaves by, at least once: an SMTP server (RFC 5321, 3207, 4954), or files in the outbox folder."""
 
 import contextlib
 import io
@@ -22,13 +15,12 @@ from email.policy import SMTP
 from pathlib import Path
 from typing import Any
 
+from pipeline.alerting.http_request import describe_words
 from pipeline.alerting.message import WINDOW_HEADER
-from pipeline.alerting.server_words import describe_words
 from pipeline.config.mail import Smtp
-from pipeline.durable_files import replace_file
 from pipeline.errors import DeliveryError, UnusableServerError
+from pipeline.files import check_regular, replace_file
 from pipeline.model.number_text import format_slug
-from pipeline.regular_files import check_regular
 
 _MOST_ANSWER_BYTES = 65_536
 _MOST_TIMEOUTS = 20
@@ -43,7 +35,6 @@ class _Answer(io.RawIOBase):
         self.begin()
 
     def begin(self) -> None:
-        """The next answer is awaited from now on."""
         self._until_s, self._left = time.monotonic() + (self._limit_s or 0), _MOST_ANSWER_BYTES
 
     def readable(self) -> bool:
@@ -63,10 +54,7 @@ class _Answer(io.RawIOBase):
 
 
 class _Bounded(smtplib.SMTP):
-    """smtplib's client, whose time-out is for a whole answer and not for each piece of it; its answers have an end.
-
-    The addresses of a server's name share one time-out, and all answers of a session 20 of them: each recipient has one.
-    """
+    """smtplib's client, whose time-outs are for a whole answer, for all addresses of a name, and 20 of them for a session."""
 
     _until_s = math.inf
 
@@ -95,11 +83,7 @@ class _BoundedSsl(_Bounded, smtplib.SMTP_SSL):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """Target of a delivered message: `smtp://host:port`, the path of the file, or a webhook.
-
-    `refused` are recipients the server refused for good while it took the message for others, each with its answer;
-    `put_off` are those it may take later (4xx), likewise by address.
-    """
+    """Target of a delivered message; recipients that the server `refused` for good, and those `put_off` (4xx), each with its answer."""
 
     delivered_to: str
     refused: tuple[str, ...] = ()
@@ -112,12 +96,7 @@ class Delivery:
 def deliver(
     payload: bytes, recipients: Sequence[str], *, smtp: Smtp | None, outbox_folder: Path, message_id: str
 ) -> Delivery:
-    """Delivers one message (RFC 5322) over SMTP, or without a server as an `.eml` file named by its Message-ID.
-
-    Raises `UnusableServerError` if the server could not be reached, or TLS or login failed; `DeliveryError` if no recipient
-    got it (refused, cut off, timed out before the server's answer) or an address of the message cannot be sent;
-    `ConfigError` if the environment lacks the password.
-    """
+    """Delivers a message over SMTP, or as an `.eml` file; `DeliveryError`, `UnusableServerError` or `ConfigError` if nobody got it."""
     message: EmailMessage = message_from_bytes(payload, policy=SMTP)
     if smtp is None:  # a file named by the window, then the id: `2026-11-21T09-06-00Z_K-1-new_demo.eml`
         window = str(message.get(WINDOW_HEADER, ""))
@@ -150,7 +129,6 @@ def probe(smtp: Smtp) -> str:
 
 
 def address_of(smtp: Smtp) -> str:
-    """Returns the mail target as shown to people."""
     return f"smtp://{smtp.host}:{smtp.port}"
 
 
@@ -163,12 +141,7 @@ def _session(smtp: Smtp) -> Iterator[smtplib.SMTP]:
         raise UnusableServerError(_describe_error(error, smtp)) from None  # the cause may hold the password
     try:
         yield server
-    except (
-        smtplib.SMTPException,
-        OSError,
-        ValueError,
-        LookupError,
-    ) as error:  # the last two: addresses smtplib cannot send
+    except (smtplib.SMTPException, OSError, ValueError, LookupError) as error:  # addresses smtplib cannot send, too
         server.close()
         raise DeliveryError(_describe_error(error, smtp)) from None
     with contextlib.suppress(smtplib.SMTPException, OSError):
@@ -195,7 +168,6 @@ def _open(smtp: Smtp) -> smtplib.SMTP:
 
 
 def _describe_error(error: Exception, smtp: Smtp) -> str:
-    """Describes the error on one line, in the server's words where it answered; no password."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return f"{address_of(smtp)} refused {_describe_replies(error.recipients, smtp)}"
     if isinstance(error, smtplib.SMTPResponseException):

@@ -29,13 +29,11 @@ MOST_ROWS = 25
 MOST_FILE_CHARS = 1_000_000  # mail servers refuse mails of ten megabytes
 _FORMULA = re.compile(r"(^|;)(?=\W*?[=+\-@])")  # what a spreadsheet takes for one; some part lines at semicolons
 _ORDER = {"new": 0, "worse": 1, "continuing": 2, "resolved": 3, "withdrawn": 4}
-ALL_CLUSTERS = "all-clusters"
-"""In place of a cluster's name, in the outbox and the Message-ID."""
+ALL_CLUSTERS = "all-clusters"  # in place of a cluster's name, in the outbox and the Message-ID
 _MOST_NAMED = 3
 
 
 def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: str = "") -> Content:
-    """A mail about many changes of one window: the most severe first, as many as a mail carries as a file."""
     ordered = sorted(changes, key=lambda change: (_ORDER[change.state], -_over_limit(change), change.subject))
     counts = {state: sum(change.state == state for change in ordered) for state in _ORDER}
     counted = ", ".join(f"{format_count(count)} {state}" for state, count in counts.items() if count)
@@ -43,12 +41,8 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
     digest = hashlib.blake2b(keys.encode("utf-8", "surrogatepass"), digest_size=5).digest()
     digest_id = f"D-{base64.b32encode(digest).decode('ascii')}"
     name, since, count = format_name(cluster), format_clock(start_ms), format_count(len(ordered))
-    query = incidents_query(cluster, start_ms)
     file, left = _csv(ordered)
-    sections = (
-        _table_section(ordered, left),
-        MailSection(title="See the rows", text=("Paste into `partition-health sql`:",), code=query),
-    )
+    text, query = ("Paste into `partition-health sql`:",), incidents_query(cluster, start_ms)
     return Content(
         cluster=cluster,
         key=f"{digest_id}-{DIGEST}",
@@ -70,7 +64,7 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
             ),
         ),
         figures=tuple(Figure(label=state, value=format_count(count)) for state, count in counts.items() if count),
-        sections=sections,
+        sections=(_table_section(ordered, left), MailSection(title="See the rows", text=text, code=query)),
         footer=(
             f"{f'Owner: {format_name(owner)}. ' if owner else ''}You get one mail instead of {count}; mail.digest_above in "
             "the configuration says from how many on. All times are UTC.",
@@ -104,7 +98,6 @@ def _table_section(ordered: Sequence[IncidentChange], not_in_file: int) -> MailS
 
 
 def _csv(ordered: Sequence[IncidentChange]) -> tuple[str, int]:
-    """A file of incidents, and how many it has no room for."""
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_ALL)
     writer.writerow(("incident_id", "state", "rule", "subject", "since", "value", "peak_value", "limit_value"))
@@ -120,8 +113,6 @@ def _csv(ordered: Sequence[IncidentChange]) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDay:
-    """A cluster's last 24 hours."""
-
     cluster: str
     window_count: int  # windows that began in them
     judged_count: int  # of these
@@ -138,7 +129,6 @@ _STATES = ("not judged", "incidents", "well")
 
 
 def describe_day(days: Sequence[ClusterDay], end_ms: int) -> Content:
-    """The mail about the 24 hours before an instant: clusters that need somebody first."""
     counts = Counter(day.state for day in days)
     counted = ", ".join(f"{format_count(counts[state])} {state}" for state in _STATES if counts[state])
     ordered = sorted(days, key=lambda day: (_STATES.index(day.state), -len(day.open_incidents), day.cluster))
@@ -150,9 +140,7 @@ def describe_day(days: Sequence[ClusterDay], end_ms: int) -> Content:
         marked=frozenset(at for at, day in enumerate(ordered) if day.state != "well"),
         note="judged: windows of these 24 hours; newest: start of the newest judged window.",
     )
-    sections = (MailSection(title="All clusters", table=table),)
-    digest_id = f"D-{format_clock(end_ms)[:10]}"
-    headline = f"{count}: {counted}"
+    digest_id, headline = f"D-{format_clock(end_ms)[:10]}", f"{count}: {counted}"
     return Content(
         cluster=ALL_CLUSTERS,
         key=f"{digest_id}-day",
@@ -164,7 +152,7 @@ def describe_day(days: Sequence[ClusterDay], end_ms: int) -> Content:
         badge="DAY",
         subject_line=f"[DAY] {headline} in the 24 hours to {until}",
         brief=Brief(headline=headline, facts=(("Until", until),)),
-        sections=sections,
+        sections=(MailSection(title="All clusters", table=table),),
         footer=("One mail a day: mail.daily in the configuration. All times are UTC.",),
     )
 

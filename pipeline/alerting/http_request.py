@@ -5,20 +5,21 @@ from collections.abc import Callable
 
 import httpx
 
-from pipeline.alerting.server_words import REASON_LIMIT, describe_words
+from pipeline.model.number_text import format_name
 
-EXCHANGE_ERRORS = (httpx.HTTPError, httpx.InvalidURL, ValueError)
-"""What making, sending or reading a request raises about an address, a header or an answer."""
+REASON_LIMIT = 300
 
 
-def exchange_once(
-    client: httpx.AsyncClient, request: httpx.Request, *, most_bytes: int
-) -> tuple[httpx.Response, bytes]:
-    """Sends a request by a client made for it, whose time-out to read is for all; returns the answer and its raw body.
+def describe_words(words: bytes | str, hide: Callable[[str], str]) -> str:
+    """A server's words on one harmless line; `hide` takes the secrets of the exchange from them."""
+    return format_name(hide(words.decode("utf-8", "replace") if isinstance(words, bytes) else words), REASON_LIMIT)
 
-    Of a body longer than `most_bytes` one byte more; none of a POST that was accepted. Raises `httpx.HTTPError` if there was
-    no whole answer in time, or one that is no HTTP, such as a redirect to no address.
-    """
+
+EXCHANGE_ERRORS = (httpx.HTTPError, httpx.InvalidURL, ValueError)  # of making, sending or reading a request
+
+
+def exchange_once(client: httpx.AsyncClient, request: httpx.Request, most_bytes: int) -> tuple[httpx.Response, bytes]:
+    """Sends a request; returns the answer and its raw body, at most a byte more than `most_bytes`; none of an accepted POST."""
     limit_s = client.timeout.read
     request.headers["Accept-Encoding"] = "identity"
 
@@ -43,10 +44,7 @@ def exchange_once(
 
 
 def describe_exchange(error: Exception, hide: Callable[[str], str]) -> str:
-    """One line about an error of `EXCHANGE_ERRORS`; `hide` takes the secrets of the exchange from a server's words.
-
-    What the client itself refuses to send is not repeated: it may be a secret.
-    """
+    """One line about an error of `EXCHANGE_ERRORS`, without what `hide` takes, and what the client refused to send."""
     name = type(error).__name__
     if not isinstance(error, httpx.HTTPError) or isinstance(error, httpx.LocalProtocolError):
         return f"{name}: the request cannot be sent; check address and credentials"
@@ -54,5 +52,4 @@ def describe_exchange(error: Exception, hide: Callable[[str], str]) -> str:
 
 
 def describe_answer(content: bytes, hide: Callable[[str], str]) -> str:
-    """The beginning of an answer as `describe_words` gives it."""
     return describe_words(content[: 4 * REASON_LIMIT], hide)

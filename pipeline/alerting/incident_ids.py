@@ -11,14 +11,11 @@ from pipeline.model.verdict import Verdict
 
 _Placed = tuple["Episode", "KnownIncident", list["KnownIncident"]]  # the id it keeps, and others that it overlaps
 _Fresh = tuple["Episode", list["KnownIncident"]]
-MakeChange = Callable[[IncidentState, str, int, Sequence[Verdict]], IncidentChange]
-"""State, id, `since_ms` and the verdicts up to the window of the change."""
+MakeChange = Callable[[IncidentState, str, int, Sequence[Verdict]], IncidentChange]  # verdicts up to its window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownIncident:
-    """An incident as it is stored, before verdicts are folded again."""
-
     incident_id: str
     rule: str
     subject: str
@@ -31,7 +28,6 @@ class KnownIncident:
 
     @property
     def ends(self) -> list[IncidentChange]:
-        """The change that ended it; none of an open one."""
         return [change for change in self.changes if not change.is_open]
 
 
@@ -45,18 +41,12 @@ class Episode:
 
     @property
     def end_ms(self) -> float:
-        """The window that ended it; infinite while it is open."""
         last = self.changes[-1] if self.changes else None
         return math.inf if last is None or last.is_open else last.window_start_ms
 
 
 def list_known(opened: Iterable[OpenIncident], stored: Iterable[IncidentChange], newest_ms: int) -> list[KnownIncident]:
-    """Lists incidents as they are stored, oldest first.
-
-    `opened`: those open before the windows that are folded again; `stored`: changes in these windows, and in those that
-    incidents of these windows have been open in.
-    `newest_ms`: the newest window that was judged.
-    """
+    """Incidents as they are stored, oldest first: those `opened` before the windows that are folded, and those `stored` in them."""
     before = {one.last.incident_id: one for one in opened}
     again: dict[str, list[IncidentChange]] = {name: [] for name in before}
     for change in sorted(stored, key=lambda one: (one.window_start_ms, not one.is_open)):
@@ -125,10 +115,6 @@ def settle_ids(
     4. A known id that is over and that no episode overlaps keeps the changes it has.
     5. A message that left stays a change, also where today's verdicts would not give it; an end lies in no window before it.
     6. No change is given before the first window that is folded again: an open id whose episode ended before it ends there.
-
-    `episodes`, `known`: in time order. `seen`: the subject's verdicts. `first_ms`: the first window that is folded again.
-    `new_id`: a new id by `since_ms`.
-    Returns changes from `first_ms` on, with the start that was told where it has moved since.
     """
     placed, fresh, free = _place(episodes, known)
     settled: list[IncidentChange] = []
@@ -170,7 +156,6 @@ def settle_ids(
 def _place(
     episodes: Sequence[Episode], known: Sequence[KnownIncident]
 ) -> tuple[list[_Placed], list[_Fresh], list[KnownIncident]]:
-    """Finds the id that each episode keeps, the episodes without one, and the ids that none keeps."""
     free, fresh, placed = list(known), list[_Fresh](), list[_Placed]()
     for episode in reversed(episodes):
         overlapping = [one for one in free if one.opened_ms <= episode.end_ms and one.until_ms >= episode.opened_ms]
@@ -198,15 +183,12 @@ def fails(verdict: Verdict) -> bool:
 def _name(
     episode: Episode, incident_id: str, opened_ms: int, seen: Sequence[Verdict], make_change: MakeChange
 ) -> list[IncidentChange]:
-    """An episode's changes under an id that opens in a window of it."""
     if opened_ms <= episode.opened_ms:
         return [replace(change, incident_id=incident_id) for change in episode.changes]
     reach = [verdict for verdict in seen if verdict.window_start_ms <= opened_ms]
     later = [change for change in episode.changes if change.window_start_ms > opened_ms or not change.is_open]
-    return [
-        make_change("new", incident_id, episode.since_ms, reach),
-        *(replace(change, incident_id=incident_id) for change in later),
-    ]
+    named = (replace(change, incident_id=incident_id) for change in later)
+    return [make_change("new", incident_id, episode.since_ms, reach), *named]
 
 
 def _keep(
@@ -228,16 +210,13 @@ def _remember_starts(changes: list[IncidentChange], known: Iterable[KnownInciden
     """Notes which start was told last; the first new change of an incident says it where that is another one."""
     stored = {(change.key, change.incident_id): change for one in known for change in one.changes}
     before = {one.incident_id: one.last.told_ms for one in known}
-    told = dict(before)
-    for change in changes:
-        if (change.key, change.incident_id) not in stored:
-            told[change.incident_id] = change.since_ms
+    new = [change for change in changes if (change.key, change.incident_id) not in stored]
+    told = before | {change.incident_id: change.since_ms for change in new}
     noted = []
     for change in sorted(changes, key=lambda one: (one.window_start_ms, not one.is_open)):
         own, told_ms = stored.get((change.key, change.incident_id)), told.get(change.incident_id, change.since_ms)
         moved_ms = own.moved_from_ms if own else before.pop(change.incident_id, None)
-        if own is None and moved_ms == change.since_ms:
-            moved_ms = None
+        moved_ms = None if own is None and moved_ms == change.since_ms else moved_ms
         told_since_ms = None if told_ms == change.since_ms else told_ms
         noted.append(replace(change, told_since_ms=told_since_ms, moved_from_ms=moved_ms))
     return noted

@@ -1,11 +1,13 @@
 """Mails about one change of an incident: what all of them share, those about a rule or a source, and the SQL that shows their rows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from pipeline.alerting.content import Attachment, Content, Figure, MailSection
-from pipeline.evidence.brief import describe_brief
+from pipeline.alerting.content import Attachment, Content, Figure, MailSection, Picture
+from pipeline.charts import render_broker_shares, shown_brokers
+from pipeline.evidence.brief import describe_brief, explain_cause
 from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence
-from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio
+from pipeline.model.number_text import format_between, format_clock, format_name, format_percent, format_ratio
+from pipeline.model.promise import Promise, Recommendation
 from pipeline.rules import RULES, format_measure
 from pipeline.storage.predicates import sql_instant, sql_text
 
@@ -27,7 +29,6 @@ def describe_incident(
     sections: Iterable[MailSection | None],
     attachments: tuple[Attachment, ...] = (),
 ) -> Content:
-    """A mail about one change of an incident: its id ends the subject, owner and how to mute it end the mail."""
     change = evidence.change
     return Content(
         cluster=evidence.cluster,
@@ -49,15 +50,12 @@ def describe_incident(
 
 
 def _small_print(evidence: IncidentEvidence) -> tuple[str, ...]:
-    """Owner, next look, how to mute."""
     change, time_zone, end_ms = evidence.change, evidence.time_zone, evidence.window.end_ms
     owned = f"Owner: {format_name(evidence.owner)}. " if evidence.owner else ""
     zone = "All times are UTC."
     if time_zone != "UTC":
-        zone += (
-            f" In {time_zone} it began at {format_clock(change.since_ms, time_zone)}, and this window ended at "
-            f"{format_clock(end_ms, time_zone)}."
-        )
+        began, ended = (format_clock(at_ms, time_zone) for at_ms in (change.since_ms, end_ms))
+        zone += f" In {time_zone} it began at {began}, and this window ended at {ended}."
     lines = [
         f"{owned}Incident {change.incident_id}, rule {format_name(change.rule)}. You get a mail when an incident opens, "
         f"gets much worse, goes on for long, and ends. {zone}"
@@ -79,13 +77,10 @@ def _small_print(evidence: IncidentEvidence) -> tuple[str, ...]:
 
 
 def describe_rule(evidence: IncidentEvidence) -> Content:
-    """A mail about a topic, broker, disk or consumer group beyond the limit of a rule, or back within it."""
     change, rule = evidence.change, RULES[evidence.change.rule]
     limit = format_measure(change.rule, change.limit_value)
     value = "" if change.value is None else format_measure(change.rule, change.value)
-    figures = [Figure(label="limit", value=limit)]
-    if value:
-        figures.insert(0, Figure(label=change.rule.replace("_", " "), value=value))
+    figures = (Figure(label=change.rule.replace("_", " "), value=value), Figure(label="limit", value=limit))
     badge, measured = BADGES[change.state], f"{value}, limit {limit}" if value else f"limit {limit}"
     meaning = rule.meaning if change.is_open else f"no longer: {rule.meaning}"
     cluster, subject = format_name(evidence.cluster, 60), format_name(change.subject, 120)
@@ -93,32 +88,27 @@ def describe_rule(evidence: IncidentEvidence) -> Content:
         evidence,
         badge=badge,
         subject_line=f"[{badge}] {cluster} {subject}: {meaning} ({measured})",
-        figures=tuple(figures),
+        figures=figures if value else figures[1:],
         sections=(MailSection(title="The rows behind this", code=verdicts_query(evidence)),),
     )
 
 
 def describe_source(evidence: IncidentEvidence) -> Content:
-    """A mail about a source that is incomplete or late, or no longer; the incident's subject is the source kind."""
     change, badge = evidence.change, _SOURCE_BADGES[evidence.change.state]
-    since = format_clock(change.since_ms)
     missing = change.value if change.is_open else change.peak_value
-    lacks = f"is complete again; data was missing since {since}"
-    if change.is_open:
-        lacks = f"has been incomplete or late since {since}"
-    label = "of what was expected is missing"
+    lacks = "has been incomplete or late since" if change.is_open else "is complete again; data was missing since"
+    label, since = "of what was expected is missing", format_clock(change.since_ms)
     query = MailSection(title="The rows behind this", code=source_status_query(evidence))
     return describe_incident(
         evidence,
         badge=badge,
-        subject_line=f"[{badge}] cluster {format_name(evidence.cluster)}: source {change.subject} {lacks}",
+        subject_line=f"[{badge}] cluster {format_name(evidence.cluster)}: source {change.subject} {lacks} {since}",
         figures=() if missing is None else (Figure(label=label, value=format_percent(missing)),),
         sections=(query,) if change.is_open else (),
     )
 
 
 def verdicts_query(evidence: IncidentEvidence) -> str:
-    """Verdicts on a subject since its incident began."""
     change = evidence.change
     return (
         "SELECT window_start, value, limit_value, verdict, reason FROM gold.verdicts\n"
@@ -129,7 +119,6 @@ def verdicts_query(evidence: IncidentEvidence) -> str:
 
 
 def source_status_query(evidence: IncidentEvidence) -> str:
-    """Query for the status of the sources since an incident began."""
     return (
         "SELECT window_start, source, expected_count, arrived_count, missing, newest_at\n"
         "FROM bronze.window_status\n"
@@ -139,10 +128,163 @@ def source_status_query(evidence: IncidentEvidence) -> str:
 
 
 def incidents_query(cluster: str, window_start_ms: int) -> str:
-    """Changes of incidents in a window."""
     return (
         "SELECT incident_id, state, rule, subject, since, value, limit_value\n"
         "FROM gold.incidents\n"
         f"WHERE cluster = {sql_text(cluster)} AND window_start = {sql_instant(window_start_ms)}\n"
         "ORDER BY state, value DESC;"
     )
+
+
+MOST_ACTIONS = 5
+_VERBS = {
+    "new": "carries", "worse": "now carries", "continuing": "still carries", "resolved": "is back to",
+    "withdrawn": "carries",
+}  # fmt: skip  # a table: short fields share a line
+
+
+def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
+    """Words, picture and files of a mail about a broker's share; `ValueError` if the window has no share of it."""
+    change, fair, limit = evidence.change, evidence.broker.expected_share, format_ratio(evidence.change.limit_value)
+    share, ratio = evidence.share
+    actions = evidence.recommendations if change.is_open else ()
+    why = explain_cause(evidence) if change.is_open else ()
+    shares = {"share of bytes in": share, "fair share": fair}
+    figures = [Figure(label=label, value=format_percent(value, 1)) for label, value in shares.items()]
+    if change.is_open:
+        figures.append(Figure(label=f"of its share, limit {limit}", value=format_ratio(ratio)))
+    elif change.peak_value is not None:
+        figures.append(Figure(label="at the peak", value=format_ratio(change.peak_value)))
+    return describe_incident(
+        evidence,
+        badge=BADGES[change.state],
+        subject_line=(
+            f"[{BADGES[change.state]}] {format_name(evidence.cluster, 60)} broker {evidence.broker_id} "
+            f"{_VERBS[change.state]} {format_percent(share)} of bytes in, fair share {format_percent(fair)} "
+            f"({format_ratio(ratio)}, limit {limit})"
+        ),
+        figures=tuple(figures),
+        sections=(
+            _brokers_section(evidence),
+            MailSection(title="Why it is hot", text=why) if why else None,
+            promises_section(evidence.promises, is_open=change.is_open),
+            _execute_section(actions),
+        ),
+        attachments=_attachments(actions),
+    )
+
+
+def _brokers_section(evidence: BrokerShareEvidence) -> MailSection:
+    failing, is_open = {evidence.broker_id}, evidence.change.is_open
+    shown = shown_brokers(evidence.brokers, failing)
+    left_out = len(evidence.brokers) - len(shown)
+    rest = f"; {left_out} other brokers are below these" if left_out else ""
+    shares = ", ".join(f"broker {load.broker_id} {format_percent(load.share or 0.0, 1)}" for load in shown)
+    after = evidence.recommendations[0].broker_ratios if is_open and evidence.recommendations else {}
+    then = ", ".join(
+        f"broker {one.broker_id} {format_percent(after[one.broker_id] * one.expected_share, 1)}"
+        for one in shown
+        if one.broker_id in after
+    )
+    limit = evidence.change.limit_value
+    png = render_broker_shares(evidence.brokers, failing=failing if is_open else (), limit_ratio=limit)
+    return MailSection(
+        title=f"Brokers, {format_between(evidence.window.start_ms, evidence.window.end_ms)}",
+        text=(f"Once action 1 is done: {then}.",) if then else (),
+        picture=Picture(name="broker_shares", png=png, alt=f"Share of bytes in: {shares}{rest}."),
+    )
+
+
+def _execute_section(recommendations: Sequence[Recommendation]) -> MailSection | None:
+    plan = _first_plan(recommendations)
+    if plan is None:
+        return None
+    reassign = "kafka-reassign-partitions --bootstrap-server $BOOTSTRAP --reassignment-json-file reassignment.json"
+    elect = "kafka-leader-election --bootstrap-server $BOOTSTRAP --election-type preferred"
+    moves = [f"{reassign} --execute", f"{reassign} --verify"] if plan.reassignment_json is not None else []
+    back = " `rollback.json` is the assignment as it is now." if plan.rollback_json is not None else ""
+    return MailSection(
+        title=f"How to {plan.title}",
+        text=(f"With the files attached; repeat `--verify` until it reports all as complete.{back}",),
+        code="\n".join([*moves, f"{elect} --path-to-json-file election.json"]),
+    )
+
+
+def _attachments(recommendations: Sequence[Recommendation]) -> tuple[Attachment, ...]:
+    plan = _first_plan(recommendations)
+    names = ("reassignment_json", "election_json", "rollback_json")
+    files = [
+        Attachment(name=name.replace("_json", ".json"), subtype="json", text=text)
+        for name in names
+        if plan is not None and (text := getattr(plan, name)) is not None
+    ]
+    diffs = [row.config_diff for row in recommendations[:MOST_ACTIONS] if row.config_diff is not None]
+    if diffs:
+        files.append(Attachment(name="producer-config.diff", subtype="plain", text="\n".join(diffs)))
+    return tuple(files)
+
+
+def _first_plan(recommendations: Sequence[Recommendation]) -> Recommendation | None:
+    return next((row for row in recommendations if row.election_json is not None), None)
+
+
+MOST_PROMISES = 8
+_EVEN = 0.005  # a range narrower than this is shown as one number
+_OTHER_POINTS = 1.0  # a prediction that today's traffic moves by more is said as it is on that traffic, too
+
+
+def promises_section(promises: Sequence[Promise], *, is_open: bool) -> MailSection | None:
+    """Advice carried out in the incident's windows, promised and actual share; other advice only once it is over."""
+    done, left = _newest(promises)
+    said = [_describe(promise) for promise in done]
+    if not is_open:
+        said += [f"Not carried out: {promise.title}; {_announced(promise)}." for promise in left]
+    title = "What was promised, and what came of it"
+    return MailSection(title=title, text=tuple(said[:MOST_PROMISES])) if said else None
+
+
+def _newest(promises: Sequence[Promise]) -> tuple[list[Promise], list[Promise]]:
+    done: dict[object, Promise] = {}
+    left: dict[object, Promise] = {}
+    for one in sorted(promises, key=lambda one: (one.window_start_ms, one.promised_ms)):
+        if one.carried_out_ms is None:
+            left[one.action, one.topic] = one
+        elif one.is_decided or not (one.key in done and done[one.key].is_decided):
+            done[one.key] = one
+    kinds = {(one.action, one.topic) for one in done.values()}
+    return (
+        sorted(done.values(), key=lambda one: (one.carried_out_ms or 0, one.rank)),
+        sorted((one for kind, one in left.items() if kind not in kinds), key=lambda one: one.rank),
+    )
+
+
+def _describe(promise: Promise) -> str:
+    said = f"Done by the end of the window from {format_clock(promise.carried_out_ms or 0)}: {promise.title}."
+    if promise.actual_ratio is not None:
+        said += f" A{_announced(promise).removeprefix('a')}"
+        moved = abs((promise.corrected_ratio or 0.0) - (promise.predicted_ratio or 0.0)) * promise.expected_share * 100
+        if promise.corrected_ratio is not None and moved > _OTHER_POINTS:
+            ends = promise.corrected_ratio_low, promise.corrected_ratio, promise.corrected_ratio_high
+            said += f", which is {_format_range(promise, *ends)} on the traffic as it is now"
+        said += f"; it is {_format_share(promise, promise.actual_ratio)}"
+        without = promise.without_ratio
+        said += f", and would be {_format_share(promise, without)} without." if without else "."
+    outcome = promise.outcome.replace("_", " ")
+    return f"{said} {outcome[:1].upper()}{outcome[1:]}: {promise.reason}."
+
+
+def _announced(promise: Promise) -> str:
+    ends = promise.predicted_ratio_low, promise.predicted_ratio, promise.predicted_ratio_high
+    said = f"said {predicted}" if (predicted := _format_range(promise, *ends)) else "predicted no share"
+    return f"advice of {format_clock(promise.promised_ms)} {said}"
+
+
+def _format_share(promise: Promise, ratio: float | None) -> str:
+    return "" if ratio is None else format_percent(ratio * promise.expected_share, 1)
+
+
+def _format_range(promise: Promise, low: float | None, ratio: float | None, high: float | None) -> str:
+    if low is None or high is None or high - low <= _EVEN:
+        return _format_share(promise, ratio)
+    least, most = (_format_share(promise, end).removesuffix(" %") for end in (low, high))
+    return f"{_format_share(promise, ratio)} [{least}, {most}]"

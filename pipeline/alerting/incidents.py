@@ -40,8 +40,6 @@ _Subject = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentPolicy:
-    """Conditions that move an incident of a rule from state to state."""
-
     resolves_at: float  # a value below it is calm
     k: int  # calm windows in a row that end an incident; the k of the gate's k-of-n
     worsens_by: float = 1.25  # so many times worse than the value last reported makes it `worse`, such as 1.25
@@ -50,7 +48,6 @@ class IncidentPolicy:
     resolves_by_limit: Mapping[float, float] = field(default_factory=dict)
 
     def is_calm(self, verdict: Verdict) -> bool:
-        """The window was judged and is well."""
         resolves_at = self.resolves_by_limit.get(verdict.limit_value, self.resolves_at)
         return _is_judged(verdict) and not verdict.is_above and (verdict.value or 0.0) < resolves_at
 
@@ -98,18 +95,7 @@ def fold_verdicts(
     judged_until_ms: int = 0,
     taken: Collection[str] = (),
 ) -> tuple[IncidentChange, ...]:
-    """Folds verdicts into state changes of incidents, by the rules above.
-
-    `verdicts`: of one cluster, any rules and subjects; at most one per rule, subject and window.
-    `open_incidents`: what was open before the first of `verdicts`, see `open_before`.
-    `history`: verdicts of earlier windows: n-1 windows back and, of incidents that are open or stored, back to their
-    `since_ms`. More does no harm; windows from the first of `verdicts` on are ignored.
-    `stored`: changes as they are stored in windows from the first of `verdicts` on, and from the start of these incidents
-    on.
-    `judged_until_ms`: the newest window that was judged by then.
-    `taken`: further ids that are in use.
-    Returns changes by window, then rule, then subject.
-    """
+    """Folds verdicts into changes by the rules above; `history` and `stored` reach back to the start of incidents open or stored."""
     if not verdicts:
         return ()
     first_ms = min(verdict.window_start_ms for verdict in verdicts)
@@ -171,7 +157,6 @@ def _by_subject(verdicts: Iterable[Verdict]) -> dict[_Subject, list[Verdict]]:
 
 
 def _step(seen: Sequence[Verdict], incident: OpenIncident | None, policy: IncidentPolicy) -> IncidentChange | None:
-    """Applies the last of the verdicts seen to their subject."""
     if incident is None:
         return _change("new", "", _since_ms(seen, policy), seen) if fails(seen[-1]) else None
     state = _next_state(seen, incident, policy)
@@ -212,7 +197,6 @@ def _since_ms(seen: Sequence[Verdict], policy: IncidentPolicy) -> int:
 
 
 def _calm_count(seen: Sequence[Verdict], opened_ms: int, policy: IncidentPolicy) -> int:
-    """Calm windows in a row up to the last one, none of them at or before the opening."""
     calm_count = 0
     for verdict in reversed(seen):
         if verdict.window_start_ms <= opened_ms or (_is_judged(verdict) and not policy.is_calm(verdict)):

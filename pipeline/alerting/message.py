@@ -1,8 +1,4 @@
-"""Content of a mail to the bytes that are queued, stored and sent.
-
-References:
-    RFC 5322 (Message-ID, References), RFC 2047 (encoded words), RFC 2046 (alternative), RFC 2387 (related), RFC 3834 (Auto-Submitted).
-"""
+"""Content of a mail to the bytes that are queued, stored and sent (RFC 5322, 2046, 2047, 2387, 3834)."""
 
 import hashlib
 import re
@@ -37,10 +33,7 @@ _CODE_SPAN = re.compile(r"`([^`]+)`")
 
 
 def format_subject(text: str) -> str:
-    r"""A text as the header `Subject` holds it: on one line of bounded length, and nothing in it is an encoded word.
-
-    The standard library decodes encoded words where a header is set, line breaks among them, and writes them out so: what
-    follows one would be headers and a body of their own (CVE-2024-6923).
+    r"""A text as the header `Subject` holds it: one bounded line without encoded words, which would hide breaks (CVE-2024-6923).
 
     >>> format_subject("=?utf-8?q?=0D=0ABcc:_x?=")
     '=\\x3futf-8?q?=0D=0ABcc:_x?='
@@ -49,10 +42,7 @@ def format_subject(text: str) -> str:
 
 
 def message_id_of(cluster: str, key: str, channel: str = MAIL_CHANNEL) -> str:
-    """The Message-ID of a change on a channel, without brackets.
-
-    Short enough to stand on one header line: some mail programs lose a thread whose ids are folded. The incident's id
-    differs by cluster, also where the names of clusters look alike here.
+    """The Message-ID of a change on a channel, without brackets; short, as some mail programs lose a thread of folded ids.
 
     >>> message_id_of("demo", "K-JKT62CWA-new")
     'K-JKT62CWA-new.demo@partition-health.local'
@@ -64,7 +54,6 @@ def message_id_of(cluster: str, key: str, channel: str = MAIL_CHANNEL) -> str:
 def message_of(
     content: Content, payload: bytes, *, channel: str, now_ms: int, recipients: Sequence[str] = ()
 ) -> AlertMessage:
-    """The message that carries some content over a channel."""
     return AlertMessage(
         message_id=message_id_of(content.cluster, content.key, channel),
         cluster=content.cluster,
@@ -81,12 +70,7 @@ def message_of(
 
 
 def render_message(content: Content, *, sender: str, recipients: Sequence[str], now_ms: int) -> AlertMessage:
-    """Renders content as `mixed(alternative(text/plain, related(text/html, image/png ...)), attachments ...)`.
-
-    The body is the brief and a few sections; all else is in the report, which joins the mail when it leaves. The same
-    arguments give the same bytes. Mails of one incident form a thread: each refers to the mail that opened it. Raises
-    `ValueError` if an address holds a line break.
-    """
+    """Renders content as `mixed(alternative(text, related(html, pictures)), attachments)`; `ValueError` for a bad address."""
     message_id = message_id_of(content.cluster, content.key)
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
@@ -108,7 +92,6 @@ def render_message(content: Content, *, sender: str, recipients: Sequence[str], 
 
 
 def render_text(content: Content) -> str:
-    """Renders content as plain text without pictures."""
     return _templates().get_template("mail.txt.j2").render(content=content)
 
 
@@ -129,14 +112,8 @@ def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
     message.add_alternative(html, subtype="html", cte="quoted-printable")
     _, related = message.iter_parts()
     for picture in pictures:
-        related.add_related(
-            picture.png,
-            "image",
-            "png",
-            cid=f"<{cids[picture.name]}>",
-            filename=f"{picture.name}.png",
-            disposition="inline",
-        )
+        cid, name = f"<{cids[picture.name]}>", f"{picture.name}.png"
+        related.add_related(picture.png, "image", "png", cid=cid, filename=name, disposition="inline")
     message.set_boundary(f"alternative-{digest}")
     if pictures:
         related.set_boundary(f"related-{digest}")
@@ -149,7 +126,6 @@ def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
 
 @cache
 def load_templates(package: str, *, keep_trailing_newline: bool = False) -> jinja2.Environment:
-    """The templates of a package; what is not known is an error, and HTML is escaped."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader(package),
         autoescape=jinja2.select_autoescape(enabled_extensions=("html.j2",), default=False),
@@ -162,17 +138,15 @@ def load_templates(package: str, *, keep_trailing_newline: bool = False) -> jinj
 
 def _templates() -> jinja2.Environment:
     environment = load_templates("pipeline.alerting", keep_trailing_newline=True)
-    environment.filters.update(
-        name=format_name, wrap=_wrap, fact=_fact, text_table=render_table, dated=_dated, rich=_rich
-    )
+    environment.filters |= {"name": format_name, "wrap": _wrap, "fact": _fact, "text_table": render_table}
+    environment.filters |= {"dated": _dated, "rich": _rich}
     return environment
 
 
 def _fact(question: str, answer: str) -> str:
     wrapped = _wrap(answer, _TEXT_WIDTH - _QUESTION_WIDTH).splitlines() or [""]
-    return "\n".join(
-        f"{word:<{_QUESTION_WIDTH}}{line}" for word, line in zip_longest([question], wrapped, fillvalue="")
-    )
+    pairs = zip_longest([question], wrapped, fillvalue="")
+    return "\n".join(f"{word:<{_QUESTION_WIDTH}}{line}" for word, line in pairs)
 
 
 def _wrap(text: str, width: int = _TEXT_WIDTH) -> str:

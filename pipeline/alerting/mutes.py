@@ -9,7 +9,7 @@ from pydantic import Field
 
 from pipeline.config.section import Instant, Section, write_instant
 from pipeline.config.yaml_file import find_yaml
-from pipeline.durable_files import replace_file
+from pipeline.files import replace_file
 from pipeline.model.incident import IncidentChange
 from pipeline.model.window import instant_of
 
@@ -37,11 +37,9 @@ class Mute(Section):
 
     def covers(self, cluster: str, change: IncidentChange, merged: Sequence[str] = ()) -> bool:
         """Whether a change is muted; a mute of an incident goes on for the one that it was `merged` into."""
-        ids = (change.incident_id, *merged)
-        return self.fits(change.window_start_ms, cluster, change.rule, change.subject, ids)
+        return self.fits(change.window_start_ms, cluster, change.rule, change.subject, (change.incident_id, *merged))
 
     def fits(self, at_ms: int, cluster: str, rule: str, subject: str, incident_ids: Sequence[str]) -> bool:
-        """Whether something that is known of an incident at a moment is muted."""
         names, patterns = (cluster, rule, subject), (self.cluster, self.rule, self.subject)
         return (
             instant_of(at_ms) < self.until
@@ -54,19 +52,16 @@ class Mute(Section):
 
 
 def read_mutes(path: Path) -> tuple[Mute, ...]:
-    """Reads the file; one that is not there mutes nothing. `ConfigError` names file, entry and what is wrong."""
     document = find_yaml(path)
     return () if document is None or document.value is None else document.validate(tuple[Mute, ...])
 
 
 def write_mutes(path: Path, mutes: Sequence[Mute]) -> None:
-    """Replaces the file as a whole; what is in it stays readable all the time."""
     text = yaml.safe_dump([one.model_dump(exclude_defaults=True) for one in mutes], sort_keys=False, allow_unicode=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, text.encode() if mutes else b"")
 
 
 def find_mute(mutes: Sequence[Mute], cluster: str, change: IncidentChange, merged: Sequence[str] = ()) -> Mute | None:
-    """The mute of a change that ends last, or None; `merged` are ids that were merged into its incident."""
     covering = [mute for mute in mutes if mute.covers(cluster, change, merged)]
     return max(covering, key=lambda mute: mute.until, default=None)

@@ -1,8 +1,4 @@
-"""The same content as JSON, for webhooks: a generic document, or what Slack's incoming webhooks take.
-
-References:
-    Slack: incoming webhooks, Block Kit (header 150, section 3,000 characters, 50 blocks), escaping of `& < >`.
-"""
+"""The same content as JSON, for webhooks: a generic document, or Block Kit as Slack's incoming webhooks take it."""
 
 import json
 import logging
@@ -10,9 +6,8 @@ import logging
 import httpx
 
 from pipeline.alerting.content import Content, MailSection, render_table
-from pipeline.alerting.http_request import EXCHANGE_ERRORS, describe_answer, exchange_once
+from pipeline.alerting.http_request import EXCHANGE_ERRORS, REASON_LIMIT, describe_answer, exchange_once
 from pipeline.alerting.message import format_subject, message_id_of, message_of, render_text
-from pipeline.alerting.server_words import REASON_LIMIT
 from pipeline.config.mail import Webhook
 from pipeline.errors import DeliveryError, UnusableServerError
 from pipeline.model.incident import AlertMessage
@@ -28,7 +23,6 @@ _SECTIONS_SHOWN = 4
 
 
 def render_webhook(content: Content, webhook: Webhook, *, now_ms: int) -> AlertMessage:
-    """Renders content as the JSON document a webhook gets, in its form. The same content gives the same bytes."""
     message_id = message_id_of(content.cluster, content.key, webhook.name)
     document = _for_slack(content) if webhook.form == "slack" else _generic(content, message_id)
     payload = json.dumps(document, ensure_ascii=False, indent=1).encode("utf-8", "backslashreplace")
@@ -36,11 +30,7 @@ def render_webhook(content: Content, webhook: Webhook, *, now_ms: int) -> AlertM
 
 
 def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
-    """Posts one message, by the proxy of the environment; returns where it went, but never the address, which is a secret.
-
-    The message's id is sent as `Idempotency-Key`, by which a receiver recognises a repeat. Raises `UnusableServerError` if
-    there was no answer; `DeliveryError` if the answer is not 2xx; `ConfigError` if the environment lacks the address.
-    """
+    """Posts one message with its id as `Idempotency-Key`; returns where it went, and never the address, which is a secret."""
     headers = {"Content-Type": "application/json; charset=utf-8", "Idempotency-Key": message_id}
     # at INFO httpx logs the address of each request, which is a secret here
     logger, silence = logging.getLogger("httpx"), lambda _record: False
@@ -55,8 +45,8 @@ def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
     finally:
         logger.removeFilter(silence)
     if not answer.is_success:
-        reason = describe_answer(body, webhook.hide)
-        raise DeliveryError(f"webhook {webhook.name} answered {answer.status_code}: {reason}")
+        said = describe_answer(body, webhook.hide)
+        raise DeliveryError(f"webhook {webhook.name} answered {answer.status_code}: {said}")
     return f"webhook {webhook.name}"
 
 

@@ -1,8 +1,4 @@
-"""The command line: `partition-health COMMAND`, also `python -m pipeline`.
-
-One file per command, imported only when its command is called, so that `inspect` never waits for Spark. A command's
-module has `add_options(parser)` and `run(args) -> int`.
-"""
+"""The command line: `partition-health COMMAND`, also `python -m pipeline`; a command's file is imported only when it is called."""
 
 import argparse
 import importlib
@@ -11,9 +7,8 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 
-from pipeline.cli.text_table import print_error
+from pipeline.cli.terminal import print_error
 from pipeline.environment import collect_seldom, share_memory, variable
 from pipeline.errors import PipelineError
 from pipeline.model.number_text import escape_hidden
@@ -61,10 +56,7 @@ tab completion, in bash or zsh (fish: --shell fish):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command, by default that of the process's arguments.
-
-    Exit codes: 0 fine, 1 unexpected, 2 usage or configuration, 3 nothing usable in the input, 4 a gate failed, 5 delivery.
-    """
+    """Runs a command; 0 fine, 1 unexpected, 2 usage or configuration, 3 nothing usable in the input, 4 a gate failed, 5 delivery."""
     share_memory()
     collect_seldom()
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -96,14 +88,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def add_config_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; else $PARTITION_HEALTH_CONFIG")
-
-
-def add_json_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON document")
-
-
 def build_parser(command: str | None) -> argparse.ArgumentParser:
     """The argument parser; only the command that is called has its options. Its result has `run`, that command's function."""
     parser = argparse.ArgumentParser(
@@ -122,7 +106,5 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Leaves the lines of examples alone, which are indented; fills other paragraphs."""
-
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if "\n  " in text else textwrap.fill(" ".join(text.split()), width, initial_indent=indent)

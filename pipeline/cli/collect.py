@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.cli import add_config_option, add_json_option
+from pipeline.cli.terminal import add_config_option, add_json_option, fields_of
 from pipeline.config.storage import is_remote
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
@@ -63,19 +63,11 @@ def run(args: argparse.Namespace) -> int:
     landing = StoredFolder(args.to if is_remote(args.to) else str(Path(args.to).absolute()), config.storage)
     rate_limit = RateLimit(bytes_per_s=round(args.rate * _MB), clock=time.monotonic, pause=time.sleep)
     done = collect(request, landing, rate_limit)
-    written, ratio = sum(done.written_bytes.values()), None
-    by_kind = dict(sorted(done.written_bytes.items()))
-    if done.read_bytes:
-        ratio = written / done.read_bytes
-    document = {
-        "host": done.host,
-        "partition_count": done.partition_count,
-        "read_bytes": done.read_bytes,
-        "written_bytes": written,
-        "written_by_kind": by_kind,
-        "written_ratio": ratio,
-        "problem_count": done.problem_count,
-    }
+    written, by_kind = sum(done.written_bytes.values()), dict(sorted(done.written_bytes.items()))
+    ratio = written / done.read_bytes if done.read_bytes else None
+    document = fields_of(done, "host partition_count read_bytes")
+    document |= {"written_bytes": written, "written_by_kind": by_kind, "written_ratio": ratio}
+    document["problem_count"] = done.problem_count
     lines = [f"{done.host}: {done.partition_count} partitions led, {done.read_bytes:,} bytes of log read"]
     lines.append(f"{written:,} bytes written" + ("" if ratio is None else f", {1000 * ratio:.2f} MB per GB"))
     lines += [f"  {size:>12,}  {kind}" for kind, size in by_kind.items()]

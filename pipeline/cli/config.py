@@ -7,8 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from pipeline.cli import add_json_option
-from pipeline.cli.text_table import text_width
+from pipeline.cli.terminal import add_json_option, text_width
 from pipeline.config_file import describe_schema
 
 Schema = dict[str, Any]
@@ -44,7 +43,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list_settings(schema: Schema, root: Schema, prefix: str) -> Iterator[Schema]:
-    """Yields every key below a part of the schema, with its path such as `clusters.NAME.gate.k`."""
     required = schema.get("required", ())
     for name, value in schema.get("properties", {}).items():
         key, sections = f"{prefix}{name}", list(_sections(value, root, f"{prefix}{name}"))

@@ -15,8 +15,7 @@ from packaging.requirements import Requirement
 
 from pipeline.alerting.alertmanager import read_silences
 from pipeline.alerting.delivery import probe
-from pipeline.cli import add_config_option, add_json_option
-from pipeline.cli.text_table import paint, text_width
+from pipeline.cli.terminal import add_config_option, add_json_option, paint, text_width
 from pipeline.config.mail import Alertmanager
 from pipeline.config.pipeline_config import Cluster, PipelineConfig
 from pipeline.config.schedule import plan_schedule
@@ -45,13 +44,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Looks at everything and prints what it found, line by line; 0 if all serves, else 2."""
     findings = []
     for finding in examine(args.config):
         findings.append(finding)
         if not args.json:
-            sys.stdout.write(as_text(finding))
-            sys.stdout.flush()
+            print(as_text(finding), end="", flush=True)
     is_ok = all(finding.is_ok for finding in findings)
     if args.json:
         document = {"is_ok": is_ok, "checks": [asdict(finding) for finding in findings]}
@@ -98,9 +95,8 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
         yield from _list_numbers(name, cluster)
     if _airflow_version():  # without it windows of any length can be run
         advice = "correct window in the configuration; partition-health run takes windows of any length"
-        yield _asked(
-            "schedule", advice, lambda: f"ingest at `{plan_schedule(config.window, config.grace).cron}` (cron, UTC)"
-        )
+        plan = partial(plan_schedule, config.window, config.grace)
+        yield _asked("schedule", advice, lambda: f"ingest at `{plan().cron}` (cron, UTC)")
     yield _folder("outbox", config.outbox)
     if rows:
         left = [message for message in undelivered(config.warehouse) if not message.is_silenced]
@@ -205,7 +201,6 @@ def _delta_jars() -> str:
 
 
 def _folder(name: str, folder: Path) -> Finding:
-    """A folder that is there or can be made, and takes files."""
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=nearest):

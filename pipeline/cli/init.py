@@ -73,9 +73,8 @@ def run(args: argparse.Namespace) -> int:
     client = {name: value for name in _CLIENT_OPTIONS if (value := getattr(args, name)) is not None}
     folder = args.warehouse or f"{PROGRAM}-data"
     if is_remote(folder):
-        raise ConfigError(
-            f"--warehouse {folder}: init starts on this machine; docs/SCALE.md says what to write for a bucket"
-        )
+        where = "init starts on this machine; docs/SCALE.md says what to write for a bucket"
+        raise ConfigError(f"--warehouse {folder}: {where}")
     text = format_config(args.name, bootstrap, url, client, warehouse=Path(folder), window=args.window)
     if not _publish(text, path):
         print(f"{path} is not written: correct the address or the options, see {PROGRAM} init --help", file=sys.stderr)
@@ -116,14 +115,12 @@ def _choose_window(config: PipelineConfig, now_ms: int) -> TimeWindow | None:
 
 
 def _ask(ask: Callable[[str], str] | None, question: str) -> str:
-    """The answer of who sits at the terminal; "" where nobody does."""
     return ask(question).strip() if ask else ""
 
 
 def format_config(
     name: str, bootstrap: str, prometheus: str, client: Mapping[str, str], *, warehouse: Path, window: str
 ) -> str:
-    """The configuration as YAML, with comments; any text given stands as a quoted scalar."""
     lines = [
         _HEAD.rstrip(),
         f"warehouse: {_quote(warehouse)}",
@@ -164,7 +161,6 @@ def _quote(value: Any) -> str:  # noqa: ANN401 - a text or a path
 
 
 def _publish(text: str, path: Path) -> bool:
-    """Validates the text, tries its sources, and writes it if all serve; never over a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=path.name, encoding="utf-8") as draft:
         draft.write(text)

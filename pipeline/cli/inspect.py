@@ -7,9 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from pipeline.cli import add_json_option
 from pipeline.cli.inspect_rows import Row, build_report, lookup_row
-from pipeline.cli.text_table import format_field, show_rows
+from pipeline.cli.terminal import add_json_option, format_field, show_rows
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.log_tree import DirectoryKind
 from pipeline.model.number_text import escape_hidden
@@ -44,9 +43,8 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"--offset {args.offset}: expected 0 or more")
         targets.append({"offset": args.offset})
     if args.at is not None:
-        targets.append(
-            {"at_ms": int(args.at) if _EPOCH_MS.fullmatch(args.at) else milliseconds_of(parse_instant(args.at))}
-        )
+        is_epoch = _EPOCH_MS.fullmatch(args.at)
+        targets.append({"at_ms": int(args.at) if is_epoch else milliseconds_of(parse_instant(args.at))})
     tree = discover_logs(args.paths)
     partitions = [summarise_partition(*at, deep=args.deep, verify=args.verify) for at in tree.iter_partitions()]
     report = build_report(partitions, tree.problems)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pipeline.cli.text_table import fields_of, format_timestamp
+from pipeline.cli.terminal import fields_of, format_timestamp
 from pipeline.codec.log.index_files import IndexLookup, OffsetLookup, TimestampLookup
 from pipeline.model.log import BatchHeader, Codec, Problem
 from pipeline.model.log_tree import LogDirectory, PartitionDirectory, PartitionSummary, RecordSummary, SegmentSummary
@@ -95,12 +95,8 @@ def _broker_row(partitions: Sequence[PartitionSummary]) -> Row:
 
 
 def _place(directory: LogDirectory, partition: PartitionDirectory) -> Row:
-    number = partition.partition
-    return {
-        "broker_id": directory.broker_id,
-        "topic": partition.topic or None,
-        "partition": None if number < 0 else number,
-    }
+    number = None if partition.partition < 0 else partition.partition
+    return {"broker_id": directory.broker_id, "topic": partition.topic or None, "partition": number}
 
 
 def _totals(segments: Sequence[SegmentSummary]) -> Row:
@@ -132,7 +128,6 @@ def _text(key: bytes) -> str | None:
 
 
 def _one_or_all(magics: tuple[int, ...]) -> int | list[int] | None:
-    """The record format; all of them only where a file mixes them."""
     if not magics:
         return None
     return magics[0] if len(magics) == 1 else list(magics)
@@ -172,8 +167,7 @@ def lookup_row(way: SegmentLookup, target: Row) -> Row:
 
 
 def _codec_name(batch: BatchHeader) -> str:
-    known = {codec.value: codec.name.lower() for codec in Codec}
-    return known.get(batch.codec, str(batch.codec))
+    return {codec.value: codec.name.lower() for codec in Codec}.get(batch.codec, str(batch.codec))
 
 
 def _index_lookup(way: SegmentLookup) -> IndexLookup | None:

@@ -12,8 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pipeline.alerting.mutes import Mute, read_mutes, write_mutes
-from pipeline.cli import add_config_option, add_json_option
-from pipeline.cli.text_table import show_table
+from pipeline.cli.terminal import add_config_option, add_json_option, show_table
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.section import format_problems
 from pipeline.config_file import load_config
@@ -90,7 +89,6 @@ def _change(args: argparse.Namespace, config: PipelineConfig, path: Path) -> tup
 
 
 def _check_incident(config: PipelineConfig, pattern: str) -> None:
-    """Refuses a pattern that no incident is like, which would mute nothing; nothing where no window was judged yet."""
     if not has_table(table_path(config.warehouse, INCIDENTS)):
         return
     known = sorted(set(load_rows(config.warehouse, INCIDENTS, columns=("incident_id",))["incident_id"].to_pylist()))

@@ -5,8 +5,7 @@ import json
 import sys
 import time
 
-from pipeline.cli import add_config_option, add_json_option
-from pipeline.cli.text_table import print_error, show_table
+from pipeline.cli.terminal import add_config_option, add_json_option, fields_of, print_error, show_table
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.jobs import daily_mail, deliver_alerts
@@ -40,16 +39,13 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"no undelivered message {args.retry}; partition-health outbox lists them")
         for message in chosen:
             mark_retry(config.warehouse, message.message_id)
-    report = DeliveryReport()
-    if args.send:
-        report = deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms)
+    report = deliver_alerts.run(config, config.mail.smtp, now_ms=now_ms) if args.send else DeliveryReport()
     for line in (*(f"sent: {address}" for _, address in report.deliveries), *report.notes):
         print_error(line)
     messages = undelivered(config.warehouse)
     rows = [
         {
-            "message_id": message.message_id,
-            "channel": message.channel,
+            **fields_of(message, "message_id channel"),
             "state": "silenced" if message.is_silenced else "waits" if message.given_up_at_ms is None else "given up",
             "queued_at": format_clock(message.queued_at_ms),
             "attempt_count": message.attempt_count,

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.cli import add_json_option
-from pipeline.cli.text_table import show_table
+from pipeline.cli.terminal import add_json_option, fields_of, show_table
 from pipeline.errors import ConfigError, InputError, NothingUsableError
 from pipeline.partitioners.registry import STRATEGIES, check_determinism, find_strategy
 from pipeline.partitioners.strategy import Strategy, check_partition_count, choose_partition
@@ -25,8 +24,6 @@ _KERNELS_FROM_KEYS = 200  # below, plain Python is done before Numba is imported
 
 
 class Choice(NamedTuple):
-    """A strategy's choice for a key; `reason` explains why there is no partition."""
-
     key: bytes | None
     strategy: Strategy
     partition: int | None
@@ -69,13 +66,9 @@ def run(args: argparse.Namespace) -> int:
             print(f"{choice.strategy.name}: {format_key(choice.key)}: {choice.reason}", file=sys.stderr)
     if args.json:
         described = [
-            {
-                "key_hex": None if choice.key is None else choice.key.hex(),
-                "strategy": choice.strategy.name,
-                "partitions": args.partitions,
-                "partition": choice.partition,
-            }
-            for choice in choices
+            {"key_hex": None if c.key is None else c.key.hex(), "strategy": c.strategy.name}
+            | {"partitions": args.partitions, "partition": c.partition}
+            for c in choices
         ]
         sys.stdout.write(json.dumps(described, indent=1) + "\n")
     elif is_comparison:
@@ -184,12 +177,10 @@ def _explain(choice: Choice) -> str:
 def format_comparison(choices: Sequence[Choice]) -> str:
     rows = []
     order = {key: index for index, key in enumerate(dict.fromkeys(choice.key for choice in choices))}
-
-    def place(choice: Choice) -> tuple[int, int, bool]:
-        return order[choice.key], -1 if choice.partition is None else choice.partition, bool(choice.reason)
-
     before = None
-    for choice in sorted(choices, key=place):
+    for choice in sorted(
+        choices, key=lambda one: (order[one.key], -1 if one.partition is None else one.partition, bool(one.reason))
+    ):
         head = (format_key(choice.key), _format_partition(choice))
         rows.append([*(head if head != before else ("", "")), choice.strategy.name, choice.strategy.client])
         before = head
@@ -216,10 +207,7 @@ def _describe(strategy: Strategy) -> dict[str, object]:
     return {
         "strategy": strategy.name,
         "client": strategy.client,
-        "uses": [
-            {"setting": use.setting, "since": use.since, "before": use.before, "is_default": use.is_default}
-            for use in strategy.uses
-        ],
+        "uses": [fields_of(use, "setting since before is_default") for use in strategy.uses],
         "source": strategy.source,
         "hash": None if strategy.hash is None else strategy.hash.value,
         "mask": None if strategy.hash is None else strategy.mask.value,

@@ -26,8 +26,7 @@ from pipeline.storage.engines import is_sail_installed
 
 CLUSTER = "replay"
 _MOST_DAYS = 31
-_MOST_BEFORE_MS = 5 * MINUTE_MS
-"""Of a longer window the averages of its first minute matter little, and reading as much again would cost."""
+_MOST_BEFORE_MS = 5 * MINUTE_MS  # of a longer window the averages of its first minute matter little
 
 
 class _CandidateFile(BaseModel):
@@ -59,7 +58,6 @@ class ReplayInputs:
         return TimeWindow(self.span.start_ms - self.before_ms, self.span.end_ms)
 
     def configure(self, folder: Path) -> PipelineConfig:
-        """The configuration of a warehouse in a folder; `ConfigError` for a candidate that cannot be."""
         logs = {"kind": "log_directories", "paths": [str(path.resolve()) for path in self.paths]}
         document = {
             "warehouse": folder / "warehouse",
@@ -112,7 +110,6 @@ def read_inputs(args: argparse.Namespace) -> ReplayInputs:
 
 
 def find_span(paths: Sequence[Path]) -> tuple[int, int]:
-    """The smallest and largest timestamp of all topics' records, epoch ms; `NothingUsableError` if none has any."""
     gone = [str(path) for path in paths if not path.exists()]
     if gone:
         raise ConfigError(f"{', '.join(gone)}: there is no such file or folder")
@@ -154,7 +151,6 @@ def choose_shared_length(span: TimeWindow) -> int:
 
 
 def read_metric_source(text: str) -> dict[str, Any]:
-    """The source that a path or URL stands for; `ConfigError` if there is nothing of the kind."""
     for name, kind in KINDS.items():
         settings = kind.of_location(text) if issubclass(kind, MetricSource) else None
         if settings is not None:
@@ -165,7 +161,4 @@ def read_metric_source(text: str) -> dict[str, Any]:
 
 
 def read_candidates(path: Path | None) -> Sequence[Candidate]:
-    """Candidates of a file: a list, or a mapping with `candidates`; `ConfigError` if it cannot be read or holds none."""
-    if path is None:
-        return DEFAULT_CANDIDATES
-    return read_yaml(path).validate(_CandidateFile).candidates
+    return DEFAULT_CANDIDATES if path is None else read_yaml(path).validate(_CandidateFile).candidates

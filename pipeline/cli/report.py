@@ -6,8 +6,7 @@ import time
 import webbrowser
 from pathlib import Path
 
-from pipeline.cli import add_config_option
-from pipeline.cli.text_table import print_error
+from pipeline.cli.terminal import add_config_option, print_error
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.errors import NothingUsableError
@@ -57,7 +56,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _period(config: PipelineConfig, window: str | None, last: str | None, now_ms: int) -> tuple[int, int]:
-    """Before which instant the newest window starts, and how far back from its end the report looks."""
     default_ms = milliseconds_of(config.report.period)
     if window is not None:
         asked = TimeWindow.parse(window)

@@ -1,13 +1,23 @@
 """`simulate`: what another producer version or setting would do with a traffic, brokers and delays included."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import sys
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pipeline.cli import add_json_option
+from pipeline.cli.terminal import add_json_option, show_table, text_width
 from pipeline.errors import ConfigError
 from pipeline.progress import Progress
+
+if TYPE_CHECKING:  # they load Arrow and Numba
+    from pipeline.simulator.scenario.scenario_file import ScenarioFile
+    from pipeline.simulator.scenario.scenario_section import Evidence
+    from pipeline.simulator.summary import Range, VariantSummary
 
 _DESCRIPTION = """\
 SCENARIO is a built-in one (--list) or a file in YAML (--schema). Every variant is simulated with the same seeds; prints
@@ -37,12 +47,11 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(format_schema())
         return 0
     if args.list:
-        from pipeline.cli.simulate_document import format_scenarios
-
-        sys.stdout.write(format_scenarios([load_scenario(name) for name in list_built_ins()]))
+        for one in map(load_scenario, list_built_ins()):
+            names = ", ".join(variant.name for variant in one.variants)
+            sys.stdout.write(f"{one.name}: {one.summary}\n  variants: {names}\n")
         return 0
     _check_options(args)
-    from pipeline.cli.simulate_document import describe_scenario, format_summaries
     from pipeline.simulator.summary import summarise_variants
 
     scenario = load_scenario(args.scenario)
@@ -52,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     with Progress().step("simulating", lambda: (len(done), len(variants) * len(seeds)), "runs"):
         summaries = summarise_variants(variants, seeds, on_done=lambda: done.append(None))
     if args.plot:
-        from pipeline.charts.simulation import render_simulation
+        from pipeline.charts import render_simulation
 
         try:
             args.plot.write_bytes(render_simulation(scenario, summaries, args.plot.suffix.removeprefix(".").lower()))
@@ -76,3 +85,175 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ConfigError(f"--plot {args.plot}; expected a name that ends in .{', .'.join(_PLOT_FORMATS)}")
     if args.plot and not args.plot.absolute().parent.is_dir():
         raise ConfigError(f"{args.plot}: no such folder")
+
+
+def describe_scenario(scenario: ScenarioFile, summaries: Sequence[VariantSummary]) -> dict[str, Any]:
+    """The JSON document of `simulate --json`; every figure is `{"median", "low", "high"}` over the seeds."""
+    return {
+        "scenario": scenario.name,
+        "seeds": list(summaries[0].seeds) if summaries else [],
+        "evidence": scenario.evidence.model_dump(mode="json"),
+        "variants": [_describe_variant(summary) for summary in summaries],
+    }
+
+
+def _describe_variant(summary: VariantSummary) -> dict[str, Any]:
+    scenario = summary.variant.scenario
+    names = [(topic.name, partition) for topic in scenario.topics for partition in range(len(topic.leaders))]
+    led_by = {place: broker.broker_id for place, broker in enumerate(scenario.brokers)}
+    return {
+        "name": summary.variant.name,
+        "clients": list(summary.variant.clients),
+        **_describe_figures(summary.run),
+        "brokers": [
+            {"broker_id": led_by[place], **_describe_figures(figures), "fair_share": round(fair_share, 6)}
+            for place, (figures, fair_share) in enumerate(
+                zip(summary.brokers, summary.variant.fair_shares, strict=True)
+            )
+        ],
+        "partitions": [
+            {"topic": topic, "partition": partition, "broker_id": led_by.get(leader), **_describe_figures(figures)}
+            for (topic, partition), leader, figures in zip(names, scenario.leaders, summary.partitions, strict=True)
+        ],
+        "producers": [
+            {"client_id": producer.name, **_describe_figures(figures)}
+            for producer, figures in zip(scenario.producers, summary.producers, strict=True)
+        ],
+        "notes": list(summary.variant.notes),
+    }
+
+
+def _describe_figures(figures: Mapping[str, Range]) -> dict[str, Any]:
+    # whole numbers without a point; others to a millionth
+    return {
+        name: {
+            part: (None if value is None else int(value) if float(value).is_integer() else round(value, 6))
+            for part, value in figure._asdict().items()
+        }
+        for name, figure in figures.items()
+    }
+
+
+_MB = 1 << 20
+_RUN_HEADER = ("", "records/s", "avg ms", "50th", "95th", "99th", "99.9th", "max")
+_BROKER_HEADER = ("broker", "bytes", "share", "records", "batches", "records/batch")
+_NONE = "-"
+_MOST_PARTITIONS = 16
+_WIDTH = 100
+
+
+def format_summaries(scenario: ScenarioFile, summaries: Sequence[VariantSummary]) -> str:
+    from pipeline.simulator.summary import HIGH_PERCENT, LOW_PERCENT
+
+    n = len(summaries[0].seeds)
+    title = f"{scenario.name}: {scenario.summary}" if scenario.summary else scenario.name
+    seeds = f"{n} seeds: medians, and the range from {LOW_PERCENT} % to {HIGH_PERCENT} %" if n > 1 else "one seed"
+    parts = [f"{title}\n{seeds}\n{format_evidence(scenario.evidence)}"]
+    parts += [_format_variant(summary) for summary in summaries]
+    return "\n".join(parts)
+
+
+def format_evidence(evidence: Evidence) -> str:
+    names = ("reproduced", "not_reproduced", "fitted", "assumed")
+    lines = [f"{name.replace('_', ' ')}: {sentence}" for name in names for sentence in getattr(evidence, name)]
+    return "".join(textwrap.fill(line, text_width(_WIDTH), subsequent_indent="  ") + "\n" for line in lines)
+
+
+def _format_variant(summary: VariantSummary) -> str:
+    variant = summary.variant
+    head = f"== {variant.name}: {variant.summary}" if variant.summary else f"== {variant.name}"
+    lines = [head, f"   {'; '.join(variant.clients)}", format_last_line(summary.run)]
+    lines += [*(f"note: {note}" for note in variant.notes), *_format_losses(summary)]
+    tables = _format_run_table(summary) + _format_broker_table(summary) + _format_partitions(summary)
+    return "\n".join(lines) + "\n" + tables
+
+
+def format_last_line(run: Mapping[str, Range]) -> str:
+    """The medians as `kafka-producer-perf-test` prints its last line."""
+    from pipeline.simulator.summary import RUN_FIGURES
+
+    records, payload, rate = run["record_count"].median, run["payload_bytes"].median, run[RUN_FIGURES[0]].median
+    if not records or rate is None or payload is None:
+        return "0 records sent."
+    mb_per_s = rate * payload / records / _MB
+    average, p50, p95, p99, p999, most = (run[name].median or 0.0 for name in RUN_FIGURES[1:])
+    return (
+        f"{records:.0f} records sent, {rate:.1f} records/sec ({mb_per_s:.2f} MB/sec), {average:.2f} ms avg latency, "
+        f"{most:.2f} ms max latency, {p50:.0f} ms 50th, {p95:.0f} ms 95th, {p99:.0f} ms 99th, {p999:.0f} ms 99.9th."
+    )
+
+
+def _format_run_table(summary: VariantSummary) -> str:
+    from pipeline.simulator.summary import RUN_FIGURES
+
+    figures = [summary.run[name] for name in RUN_FIGURES]
+    rows = [["simulated", *(_format_run_figure(index, figure.median) for index, figure in enumerate(figures))]]
+    if len(summary.seeds) > 1:
+        ends = [[_format_run_figure(index, end) for end in (one.low, one.high)] for index, one in enumerate(figures)]
+        rows.append(["  range", *map("-".join, ends)])
+    return show_table(_RUN_HEADER, rows, right=frozenset(range(1, len(_RUN_HEADER))))
+
+
+def _format_broker_table(summary: VariantSummary) -> str:
+    rows = [
+        [
+            str(broker.broker_id),
+            _format_count_range(figures["size_bytes"]),
+            _format_share_range(figures["bytes_share"]),
+            _format_count_range(figures["record_count"]),
+            _format_count_range(figures["batch_count"]),
+            _format_known(figures["records_per_batch"].median, ".1f"),
+        ]
+        for broker, figures in zip(summary.variant.scenario.brokers, summary.brokers, strict=True)
+    ]
+    return show_table(_BROKER_HEADER, rows, right=frozenset(range(1, len(_BROKER_HEADER))))
+
+
+def _format_partitions(summary: VariantSummary) -> str:
+    """Each partition's share of the bytes; nothing where every broker leads one, as the brokers' say the same."""
+    scenario = summary.variant.scenario
+    shares = [100 * (figures["bytes_share"].median or 0.0) for figures in summary.partitions]
+    if len(shares) == len(scenario.brokers):
+        return ""
+    if len(shares) > _MOST_PARTITIONS:
+        empty = sum(figures["record_count"].median == 0 for figures in summary.partitions)
+        return f"partitions: {len(shares)}, from {min(shares):.2f} to {max(shares):.2f} % of the bytes, {empty} empty\n"
+    names = [(topic.name, partition) for topic in scenario.topics for partition in range(len(topic.leaders))]
+    shown = (f"{topic}-{partition} {share:.1f} %" for (topic, partition), share in zip(names, shares, strict=True))
+    return f"partitions: {', '.join(shown)}\n"
+
+
+def _format_losses(summary: VariantSummary) -> list[str]:
+    def add(name: str) -> float:
+        return sum(figures[name].median or 0.0 for figures in summary.producers)
+
+    failed, refused, blocked_ms = add("failed_record_count"), add("refused_record_count"), add("blocked_ms")
+    lines = [f"failed: {failed:,.0f} records expired or were given up"] if failed else []
+    lines += [f"refused: {refused:,.0f} records by send()"] if refused else []
+    blocked = f"blocked: send() waited {blocked_ms / 1000:,.1f} s in all for buffer.memory"
+    return [*lines, blocked] if blocked_ms else lines
+
+
+def _format_run_figure(index: int, value: float | None) -> str:
+    if value is None:
+        return _NONE
+    if index == 0 or 10 <= value < 100:
+        return f"{value:.1f}"
+    return f"{value:.0f}" if value >= 100 else f"{value:.2f}"  # milliseconds with as many places as they are worth
+
+
+def _format_known(value: float | None, spec: str = ",.0f") -> str:
+    return _NONE if value is None else f"{value:{spec}}"
+
+
+def _format_count_range(figure: Range) -> str:
+    if figure.low == figure.high:
+        return _format_known(figure.median)
+    return f"{_format_known(figure.median)} ({_format_known(figure.low)}-{_format_known(figure.high)})"
+
+
+def _format_share_range(figure: Range) -> str:
+    if figure.median is None or figure.low is None or figure.high is None:
+        return _NONE
+    spread = "" if figure.low == figure.high else f" ({100 * figure.low:.1f}-{100 * figure.high:.1f})"
+    return f"{100 * figure.median:.1f}{spread} %"

@@ -1,11 +1,4 @@
-"""Spark's Python daemon, whose workers have the modules of our kernels at hand and pay little for each task.
-
-PySpark's archive on the path is read anew before each task, 0.06 CPU-s; after each the garbage collector looks at every module,
-0.12. Here PySpark is the wheel's own folder, and modules are loaded once, before the daemon forks, out of the collector's sight.
-
-References:
-    `spark.python.daemon.module`; `pyspark/daemon.py`, whose `manager` forks; `setup_spark_files` in `pyspark/worker_util.py`.
-"""
+"""Spark's Python daemon: workers share our kernels' modules, and PySpark from its wheel, not its archive: 0.2 CPU-s less a task."""
 
 import gc
 import sys

@@ -1,10 +1,15 @@
 """`sql`: Spark SQL with every table by its name; a shell where no statement is given."""
 
 import argparse
+import contextlib
 import importlib
 import json
+import pydoc
 import re
+import shutil
+import sqlite3
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -15,14 +20,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pipeline.cli import add_config_option
 from pipeline.cli.sql_guard import refuse_changes, restrict_session
-from pipeline.cli.sql_shell import read_statements, show_answer
 from pipeline.cli.tables import unknown_table
-from pipeline.cli.text_table import print_error, show_table
+from pipeline.cli.terminal import add_config_option, print_error, show_table
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.sections import SUMMED_UP
 from pipeline.config_file import load_config
+from pipeline.environment import cache_directory, provide_secrets
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.model.number_text import format_cell, format_name
 from pipeline.storage.catalog import FOR_FEW_ROWS, register_copies, register_tables
@@ -98,7 +102,6 @@ def _run_shell(config: PipelineConfig, *, as_json: bool) -> int:
 
 
 def _session(config: PipelineConfig, conf: dict[str, str]) -> AbstractContextManager[SparkSession]:
-    """A session with settings of our own, over which those of the configuration win."""
     # what pyspark's first call to the JVM imports, but no pandas, for which its tools for tests look: 0.3 CPU-s
     if "pandas" not in sys.modules:
         sys.modules["pandas"] = None  # type: ignore[assignment]  # not to be imported, says the import system
@@ -115,7 +118,6 @@ def asks_for_rows(statement: str) -> bool:
 
 
 def answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
-    """The answer to one query as it is printed; `ConfigError` says what is wrong with the statement."""
     try:
         query = statement.strip().removesuffix(";")
         refuse_changes(spark, query)
@@ -128,13 +130,10 @@ def answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
     except Py4JError as error:  # what Spark has no words of its own for
         said = str(getattr(error, "java_exception", None) or error).partition("\n")[0]
         raise ConfigError(f"Spark cannot run it: {format_name(said, 300)}") from error
-    if as_json:
-        return json.dumps(rows.to_pylist(), indent=1, default=_as_json) + "\n"
-    return format_rows(rows)
+    return json.dumps(rows.to_pylist(), indent=1, default=_as_json) + "\n" if as_json else format_rows(rows)
 
 
 def format_rows(rows: pa.Table) -> str:
-    """Writes an answer as aligned columns and a row count; of more than 1,000 rows the first 1,000."""
     if not rows.column_names:
         return "done\n"
     right = frozenset(i for i, field in enumerate(rows.schema) if str(field.type).startswith(_NUMBERS))
@@ -155,3 +154,91 @@ def _as_json(value: object) -> str:
     if isinstance(value, bytes):
         return value.hex()
     return value.isoformat() if isinstance(value, date) else str(value)
+
+
+_PROMPT = "sql> "
+_MORE = "  -> "
+_LEAVE = ("exit", "quit")
+_HISTORY_LENGTH = 1000
+
+
+def read_statements(names: Sequence[str]) -> Iterator[str]:
+    """Reads statements from stdin until it ends or `exit`; the tab key completes these names of tables and columns."""
+    if sys.stdin.isatty():
+        with _line_editing(names):
+            yield from split_statements(_typed_lines())
+    else:
+        yield from split_statements(sys.stdin)
+
+
+def show_answer(text: str) -> None:
+    """Prints an answer; one longer than the terminal through `$PAGER`, else `less`."""
+    if sys.stdin.isatty() and sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
+        # less ends by itself where all fits, keeps colours, and leaves the answer there
+        provide_secrets({"LESS": "FRX"})
+        pydoc.pager(text)
+    else:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def split_statements(lines: Iterable[str | None]) -> Iterator[str]:
+    """Cuts lines into statements at semicolons outside quotes; the last one needs none, and None drops what was begun."""
+    statement = ""
+    for line in lines:
+        if line is None:
+            statement = ""
+            continue
+        if "\0" in line:
+            raise ConfigError("a NUL in a statement: no table and no text of SQL holds one")
+        for part in re.split("(?<=;)", line.rstrip("\n") + "\n"):
+            statement += part
+            if sqlite3.complete_statement(statement):  # its last semicolon is outside quotes and comments
+                found, statement = statement.strip().removesuffix(";").strip(), ""
+                if found.lower() in _LEAVE:
+                    return
+                if found:
+                    yield found
+        if statement.strip().lower() in _LEAVE:
+            return
+    if statement.strip():
+        yield statement.strip()
+
+
+def _typed_lines() -> Iterator[str | None]:
+    prompt = _PROMPT
+    while True:
+        try:
+            line = input(prompt)
+        except EOFError:
+            print()
+            return
+        except KeyboardInterrupt:
+            print("\n(exit or Ctrl-D leaves)")
+            prompt = _PROMPT
+            yield None
+            continue
+        yield line
+        prompt = _PROMPT if not line.strip() or line.rstrip().endswith(";") else _MORE
+
+
+@contextlib.contextmanager
+def _line_editing(names: Sequence[str]) -> Iterator[None]:
+    try:
+        import readline  # not everywhere
+    except ImportError:
+        yield
+        return
+    history = cache_directory() / "sql_history"
+    history.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):
+        readline.read_history_file(history)
+    readline.set_history_length(_HISTORY_LENGTH)
+    readline.set_completer_delims(" \t\n(,;=")
+    readline.set_completer(lambda text, state: ([n for n in names if n.startswith(text.lower())] + [None])[state])
+    readline.parse_and_bind("tab: complete")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            readline.write_history_file(history)

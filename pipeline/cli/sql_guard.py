@@ -44,8 +44,7 @@ _CALLS = (
     "xpath",  # reads the file, or asks the server, that a document's DTD names
     *(f"xpath_{kind}" for kind in ("boolean", "double", "float", "int", "long", "number", "short", "string")),
     *("from_avro", "to_avro", "schema_of_avro"),  # whose reader takes options of its own; no table holds any
-)
-"""Functions that a session does without; none has a use for our tables."""
+)  # functions that a session does without; none has a use for our tables
 
 
 def restrict_session(spark: SparkSession) -> None:
@@ -75,7 +74,6 @@ def refuse_changes(spark: SparkSession, statement: str) -> None:
 
 
 def _relations(plan: Any) -> Iterator[Any]:  # noqa: ANN401  (the JVM's)
-    """Tables that a plan names, those of subqueries and of `WITH` too."""
     if plan.nodeName() == "RelationTimeTravel":
         plan = plan.relation()
     if plan.nodeName() == _RELATION:

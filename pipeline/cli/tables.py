@@ -7,8 +7,7 @@ import sys
 import textwrap
 from typing import Any
 
-from pipeline.cli import add_json_option
-from pipeline.cli.text_table import show_table, text_width
+from pipeline.cli.terminal import add_json_option, fields_of, show_table, text_width
 from pipeline.errors import ConfigError
 from pipeline.tables import TABLES, Table
 
@@ -29,7 +28,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.sources:
-        sys.stdout.write(_format_sources(as_json=args.json))
+        from pipeline.sources.kinds import CAPABILITIES, COLUMNS
+
+        how = [dict(zip(COLUMNS, one.how, strict=True)) for one in CAPABILITIES]
+        sources = [{"numbers": one.numbers, "note": one.note, **by} for one, by in zip(CAPABILITIES, how, strict=True)]
+        text = show_table(["number", *COLUMNS, "note"], [[one.numbers, *one.how, one.note] for one in CAPABILITIES])
+        sys.stdout.write(json.dumps({"sources": sources}, indent=1) + "\n" if args.json else text)
         return 0
     # with or without the layer
     tables = [one for one in TABLES if args.name in (None, one.name, one.name.partition(".")[2])]
@@ -58,32 +62,10 @@ def unknown_table(name: str) -> str:
     return f"no table {name}; there is {', '.join(similar)}"
 
 
-def _format_sources(*, as_json: bool) -> str:
-    from pipeline.sources.kinds import CAPABILITIES, COLUMNS  # pydantic, which no table needs
-
-    if as_json:
-        rows = [{"numbers": c.numbers, "note": c.note, **dict(zip(COLUMNS, c.how, strict=True))} for c in CAPABILITIES]
-        return json.dumps({"sources": rows}, indent=1) + "\n"
-    return show_table(["number", *COLUMNS, "note"], [[c.numbers, *c.how, c.note] for c in CAPABILITIES])
-
-
 def _document(table: Table) -> dict[str, Any]:
-    return {
-        "name": table.name,
-        "grain": table.grain,
-        "key": table.key,
-        "partitioned_by": table.partitioned_by,
-        "write_mode": table.write_mode,
-        "schema_version": table.schema_version,
-        "columns": [
-            {
-                "name": column.name,
-                "type": column.type,
-                "unit": column.unit,
-                "is_nullable": column.nullable,
-                "is_volatile": column.volatile,
-                "meaning": column.doc,
-            }
-            for column in table.columns
-        ],
-    }
+    columns = [
+        fields_of(column, "name type unit")
+        | {"is_nullable": column.nullable, "is_volatile": column.volatile, "meaning": column.doc}
+        for column in table.columns
+    ]
+    return fields_of(table, "name grain key partitioned_by write_mode schema_version") | {"columns": columns}

@@ -17,7 +17,6 @@ REPORT_EVERY_S = 3
 
 
 def main() -> None:
-    """Fills both caches, and reports on stderr; `ConfigError` as `make_archive` raises it."""
     progress = Progress(every_s=REPORT_EVERY_S, report=_say)
     _say("loading modules")
     with progress.step("loading modules"):
@@ -36,7 +35,6 @@ def main() -> None:
 
 
 def kernel_modules() -> list[str]:
-    """Modules that hold kernels, which compile when imported; the simulator's, which take longest, come first."""
     root = Path(pipeline.__file__).parent
     paths = [path for path in root.rglob("*.py") if "\n@kernel(" in path.read_text(encoding="utf-8")]
     parts = [path.relative_to(root).with_suffix("").parts for path in sorted(paths, reverse=True)]

@@ -13,8 +13,8 @@ from pydantic import ByteSize, TypeAdapter
 
 from pipeline.advice.following import Ends, LeaderReplay
 from pipeline.advice.what_ifs import ClusterChange, Following, Foreseen, PlacedCluster, foresee, pin_following
-from pipeline.cli import add_config_option, add_json_option, what_if_zones
-from pipeline.cli.text_table import print_error
+from pipeline.cli import what_if_zones
+from pipeline.cli.terminal import add_config_option, add_json_option, print_error
 from pipeline.cli.what_if_text import as_table, format_what_if, says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
 from pipeline.config.sections import BrokerId, Factor, WhatIf
@@ -23,7 +23,7 @@ from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.jobs.recommend import follows_broker, load_doubts, load_placement, sum_topics
 from pipeline.jobs.recommend.promises import find_keyed
-from pipeline.jobs.replay.plans import WindowReplay
+from pipeline.jobs.replay import WindowReplay
 from pipeline.measures.window_loads import fair_parts
 from pipeline.model.number_text import format_span
 from pipeline.model.placement import PlacementBroker
@@ -78,10 +78,12 @@ def run(args: argparse.Namespace) -> int:
     if args.cluster is None and len(config.clusters) > 1:
         raise ConfigError(f"say which cluster: --cluster {' or '.join(config.clusters)}")
     now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
-    window_ms = milliseconds_of(config.window)
-    span = TimeWindow(now_ms - window_ms, now_ms)
+    span = TimeWindow(now_ms - milliseconds_of(config.window), now_ms)
     (run,) = plan_runs(config, span, run_id="what-if", now_ms=now_ms, cluster=args.cluster)
-    target, window = run.cluster.gate.resolves_at, find_newest(run)
+    newest = ask_newest(run, run.now_ms)
+    if newest is None:
+        raise NothingUsableError(f"no window of cluster {run.cluster_name} was judged; `partition-health run` does it")
+    target, window = run.cluster.gate.resolves_at, (newest.window)
     if (not_judged := explain_doubt(run, window)) is not None:
         print_error(f"window {window}: {not_judged}; shares may be others than those below")
     if args.zones is not None:
@@ -131,14 +133,6 @@ def _replay(
         return WindowReplay(spark, run, window).replay(leaders, doubts.errors, racks)
 
 
-def find_newest(run: RunContext) -> TimeWindow:
-    """The newest window that was measured; `NothingUsableError` if there is none."""
-    newest = ask_newest(run, run.now_ms)
-    if newest is None:
-        raise NothingUsableError(f"no window of cluster {run.cluster_name} was judged; `partition-health run` does it")
-    return newest.window
-
-
 def explain_doubt(run: RunContext, window: TimeWindow) -> str | None:
     """Why the newest window may not tell today's shares: something lacks, or it is older than the freshness of its sources."""
     age_ms, config = run.as_of_ms - window.end_ms, run.config
@@ -150,13 +144,9 @@ def explain_doubt(run: RunContext, window: TimeWindow) -> str | None:
 def _load_cluster(run: RunContext, window: TimeWindow) -> tuple[PlacedCluster, tuple[int, ...]]:
     partitions, brokers = load_placement(run, window)
     cluster = PlacedCluster(partitions=tuple(partitions), brokers=tuple(brokers))
-    follows = tuple(
-        sorted(
-            one.broker_id
-            for one in run.values(BrokerLoad, BROKER_SHARE, (window,))
-            if (one.share_ratio or 0.0) >= run.cluster.gate.of_broker(one).resolves_at and follows_broker(one)
-        )
-    )
+    gate, loads = run.cluster.gate, run.values(BrokerLoad, BROKER_SHARE, (window,))
+    above = [one for one in loads if (one.share_ratio or 0.0) >= gate.of_broker(one).resolves_at]
+    follows = tuple(sorted(one.broker_id for one in above if follows_broker(one)))
     return (pin_following(cluster, find_keyed(run, window)) if follows else cluster), follows
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipeline.advice.what_ifs import Foreseen, PlacedCluster, describe_places
-from pipeline.cli.text_table import format_table
+from pipeline.cli.terminal import format_table
 from pipeline.measures.reassignment import BEST_FOUND
 from pipeline.model.number_text import format_bytes, format_name, format_percent, format_ratio
 
@@ -88,9 +88,7 @@ def format_what_if(document: dict[str, Any], foreseen: Foreseen, target: float) 
 
 def _with_range(row: dict[str, Any], name: str) -> str:
     low, ratio, high = (row[f"{name}{end}"] for end in ("_low", "", "_high"))
-    if ratio is None:
-        return "-"
-    return format_ratio(ratio) + (f" [{low:.2f}, {high:.2f}]" if high > low else "")
+    return "-" if ratio is None else format_ratio(ratio) + (f" [{low:.2f}, {high:.2f}]" if high > low else "")
 
 
 def _describe_following(document: dict[str, Any], cluster: PlacedCluster) -> str:
@@ -98,9 +96,8 @@ def _describe_following(document: dict[str, Any], cluster: PlacedCluster) -> str
     shown = ", ".join(format_name(topic) for topic in topics[:_MOST_NAMED])
     more = f" and {len(topics) - _MOST_NAMED} more" if len(topics) > _MOST_NAMED else ""
     names = " and ".join(str(broker_id) for broker_id in document["load_follows"])
-    text = (
-        f"Load follows broker {names}: most of what it has above its share comes with the broker, not with partitions."
-    )
+    follows = "most of what it has above its share comes with the broker, not with partitions"
+    text = f"Load follows broker {names}: {follows}."
     if document["is_replayed"]:
         text += (
             f" So the window was replayed with the new leaders of topics without keys ({shown}{more}); a new broker is taken to "

@@ -6,18 +6,19 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pipeline.advice.following import LeaderReplay, predict_following
-from pipeline.advice.zone_what_ifs import ZoneChange, ZoneState, ZoneWhatIf, describe_zones, price, work_out
-from pipeline.cli.text_table import format_table
+from pipeline.advice.what_ifs import ZoneChange, ZoneState, ZoneWhatIf, describe_zones, price, work_out
+from pipeline.cli.terminal import format_table
 from pipeline.cli.what_if_text import says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment
 from pipeline.config.replay import Candidate
 from pipeline.jobs.recommend import load_doubts, load_placement
 from pipeline.jobs.recommend.promises import find_keyed
-from pipeline.jobs.replay.plans import WindowReplay
+from pipeline.jobs.replay import WindowReplay
 from pipeline.jobs.score_health import load_zone_loads
 from pipeline.measures.reassignment import BEST_FOUND
 from pipeline.model.number_text import format_bytes, format_name, format_ratio
@@ -64,10 +65,8 @@ def run(
         "notes": describe_zones(brokers, loads),
         "not_replayed": reasons,
     }
-    limit = run.cluster.gate.limit_ratio
-    sys.stdout.write(
-        json.dumps(document, indent=2) + "\n" if as_json else format_zone_what_if(document, worked, limit, plan)
-    )
+    as_text = partial(format_zone_what_if, document, worked, run.cluster.gate.limit_ratio, plan)
+    sys.stdout.write(json.dumps(document, indent=2) + "\n" if as_json else as_text())
     return 0
 
 
@@ -91,11 +90,8 @@ def _replay(
                 sizes[one.topic] += one.load_bytes
             loaded = {topic for topic in topics if sizes[topic]}
             doubts = load_doubts(run, window, loaded, sizes)
-            if doubts.reason:
-                reasons.append(doubts.reason)
-                return state
-            wanted = {place: leader for place, leader in leaders.items() if place[0] in loaded}
-            told = replay(wanted, doubts.errors, candidate=candidate) if wanted else LeaderReplay({})
+            wanted = {place: leader for place, leader in leaders.items() if place[0] in loaded and not doubts.reason}
+            told = replay(wanted, doubts.errors, candidate=candidate) if wanted else LeaderReplay({}, doubts.reason)
             if told.reason:
                 reasons.append(told.reason)
                 return state
@@ -112,13 +108,9 @@ def _describe_state(run: RunContext, state: ZoneState) -> dict[str, Any]:
         "replicated_between_zones_bytes": round(state.between.replication),
         "cost_per_month": None if cost is None else round(cost, 2),
         "brokers": [
-            {
-                "broker_id": broker_id,
-                "share_ratio": state.ranges[broker_id][1] if broker_id in state.ranges else ratio,
-                "share_ratio_low": state.ranges[broker_id][0] if broker_id in state.ranges else None,
-                "share_ratio_high": state.ranges[broker_id][2] if broker_id in state.ranges else None,
-            }
+            {"broker_id": broker_id, "share_ratio": middle, "share_ratio_low": low, "share_ratio_high": high}
             for broker_id, ratio in sorted(state.ratios.items())
+            for low, middle, high in [state.ranges.get(broker_id, (None, ratio, None))]
         ],
     }
 
@@ -131,7 +123,6 @@ _HEADS = {
 
 
 def format_zone_what_if(document: Mapping[str, Any], worked: ZoneWhatIf, limit: float, plan: Path | None) -> str:
-    """The page for people; `limit` is the share ratio from which a broker fails, `plan` where the plan was written."""
     head = _HEADS[worked.change]
     states = [document[name] for name, shown in zip(("now", "then", "planned"), head, strict=True) if shown]
     rows: list[tuple[str, ...]] = [
@@ -180,9 +171,8 @@ def _say_change(document: Mapping[str, Any], worked: ZoneWhatIf, limit: float, p
 
 def _say_plan(document: Mapping[str, Any], worked: ZoneWhatIf, plan: Path | None) -> str:
     if not worked.moves:
-        return (
-            "Leaders may stay." if worked.change is ZoneChange.RACK_AWARE else "No plan of leaders or replicas helps."
-        )
+        is_aware = worked.change is ZoneChange.RACK_AWARE
+        return "Leaders may stay." if is_aware else "No plan of leaders or replicas helps."
     where = f" in {plan}" if plan is not None else " (--plan FILE writes it)"
     copied = format_bytes(document["moved_bytes"]) if document["moved_bytes"] else "nothing"
     count = f"{len(worked.moves):,} partition{'' if len(worked.moves) == 1 else 's'}"

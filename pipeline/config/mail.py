@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from pipeline.config.http_access import HttpLogin, HttpUrl, is_this_machine
-from pipeline.config.secret_words import hide_secrets, list_parts
+from pipeline.config.http_access import HttpLogin, HttpUrl, hide_secrets, is_this_machine, list_parts
 from pipeline.config.section import ConfigPath, Duration, Section, TimeoutSeconds
 from pipeline.environment import environment_secret
 
@@ -29,8 +28,7 @@ def _check_address(text: str) -> str:
     return text
 
 
-Address = Annotated[str, AfterValidator(_check_address)]
-"""A mail address, with a display name or without: checked here, so that a message can always be addressed."""
+Address = Annotated[str, AfterValidator(_check_address)]  # with a display name or without
 
 
 class Smtp(Section):
@@ -89,7 +87,6 @@ class Webhook(Section):
 
     @property
     def url(self) -> str:
-        """The address, read when it is used; `ConfigError` where the variable is not set."""
         return environment_secret(self.url_variable) or ""
 
     def hide(self, words: str) -> str:

@@ -14,8 +14,16 @@ from pipeline.config import sections
 from pipeline.config.mail import Address, Mail
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
 from pipeline.config.rules import Gate, RuleSettings, fill_rules
-from pipeline.config.section import ConfigPath, Duration, Instant, KafkaSetting, NodeId, Section, WrongValuesError
-from pipeline.config.source import AnySource
+from pipeline.config.section import (
+    AnySource,
+    ConfigPath,
+    Duration,
+    Instant,
+    KafkaSetting,
+    NodeId,
+    Section,
+    WrongValuesError,
+)
 from pipeline.config.storage import ConfigFolder, Storage
 from pipeline.model.window import instant_of
 
@@ -158,8 +166,7 @@ class PipelineConfig(Section):
     """
 
     model_config = ConfigDict(defer_build=True)
-    _file: Path | None = PrivateAttr(None)
-    """Where it was read from: `file` in the context of the validation."""
+    _file: Path | None = PrivateAttr(None)  # where it was read from: `file` in the context of the validation
 
     storage: Storage = Storage()
     warehouse: ConfigFolder
@@ -186,7 +193,6 @@ class PipelineConfig(Section):
         return self
 
     def command(self, name: str) -> str:
-        """A command of ours as a person types it, with this configuration."""
         given = "" if self._file is None else f" --config {shlex.quote(str(self._file))}"
         return f"partition-health {name}{given}"
 
@@ -196,12 +202,10 @@ class PipelineConfig(Section):
         return self.warehouse if isinstance(self.warehouse, Path) else self.outbox
 
     def report_path(self, cluster: str, window_start_ms: int) -> Path:
-        """Returns the path of a cluster's report by the start of its newest window."""
         folder = self.report.folder or self.local_folder / "reports"
         return folder / sections.report_name(cluster, f"{instant_of(window_start_ms):%Y-%m-%dT%H-%MZ}")
 
     def data_docs_index(self, cluster: str) -> Path:
-        """Returns the path of Great Expectations' pages about a cluster's last run; they are next to the reports."""
         return self.report_path(cluster, 0).parent / "data-docs" / sections.cluster_slug(cluster) / "index.html"
 
     def report_link(self, cluster: str, window_start_ms: int) -> str:

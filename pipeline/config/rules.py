@@ -26,7 +26,6 @@ def find_pattern(patterns: Mapping[str, _T], topic: str | None) -> _T | None:
 
 
 def _halfway(limit_ratio: float) -> float:
-    """Between even and a limit."""
     return 1 + (limit_ratio - 1) / 2
 
 

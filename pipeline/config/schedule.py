@@ -11,19 +11,13 @@ _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When `ingest` fires, and which window a run is about."""
-
     cron: str  # ticks, in UTC, one per window
     run_offset: int  # ticks from the run back to the tick that names its window
     key_format: str  # turns that tick into the partition key, the window's start
 
 
 def plan_schedule(window: timedelta, grace: timedelta) -> Schedule:
-    """A run per window, `grace` after the window's end (rounded up where cron cannot say it).
-
-    Windows of whole hours that divide a day fire at the minute of the grace time, and the key drops that minute. Windows of
-    whole minutes that divide an hour fire on their own boundaries, so the grace time is rounded up to whole windows.
-    Raises `ConfigError` for other windows.
+    """A run per window, `grace` after its end, rounded up to whole windows where these are shorter than an hour; else `ConfigError`.
 
     >>> plan_schedule(timedelta(hours=1), timedelta(minutes=5))
     Schedule(cron='5 * * * *', run_offset=-1, key_format='%Y-%m-%dT%H:00:00Z')

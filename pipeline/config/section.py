@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union
 
 import pydantic
+from pydantic import Field, GetCoreSchemaHandler
 
 from pipeline.errors import ConfigError
 from pipeline.model.window import format_instant, milliseconds_of, parse_duration, parse_instant
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
+    from pydantic_core import CoreSchema, ErrorDetails
+
 
 Location = tuple[int | str, ...]  # keys and places in lists, from the top of the document
 _MOST_SHOWN = 60
@@ -61,7 +63,6 @@ def _write_setting(value: object) -> object:
 
 
 def write_instant(at: datetime) -> str:
-    """Writes an instant as ISO 8601 in UTC; a midnight as its date."""
     return format_instant(milliseconds_of(at)).removesuffix("T00:00:00Z")
 
 
@@ -79,15 +80,13 @@ def _check_length(duration: timedelta) -> timedelta:
     return duration
 
 
-ConfigPath = Annotated[Path, pydantic.AfterValidator(_under_folder)]
-"""A path; a relative one is taken from the `folder` in the context of the validation: that of the configuration's file."""
+ConfigPath = Annotated[Path, pydantic.AfterValidator(_under_folder)]  # taken from the `folder` in the context
 Duration = Annotated[
     timedelta,
     _read_by(parse_duration),
     pydantic.AfterValidator(_check_length),
     pydantic.PlainSerializer(lambda d: f"PT{d.total_seconds():.0f}S"),
-]
-"""A length of time, written as in ISO 8601: `PT5M`, `P1D`; ten years at most."""
+]  # A length of time, written as in ISO 8601: `PT5M`, `P1D`; ten years at most
 
 
 def _check_id(value: object) -> object:
@@ -96,17 +95,14 @@ def _check_id(value: object) -> object:
     return value
 
 
-NodeId = Annotated[int, pydantic.BeforeValidator(_check_id)]
-"""A broker's id as a key: written in one way, so that no two keys of a file are one id."""
-TimeoutSeconds = Annotated[float, pydantic.Field(gt=0, le=3600)]
-"""How long to wait for an answer: an hour at most, which is in the reach of every clock."""
+NodeId = Annotated[int, pydantic.BeforeValidator(_check_id)]  # written in one way, so that no two keys are one id
+TimeoutSeconds = Annotated[float, pydantic.Field(gt=0, le=3600)]  # in the reach of every clock
 Instant = Annotated[datetime, _read_by(parse_instant), pydantic.PlainSerializer(write_instant)]
 """An instant in UTC, written as in ISO 8601; UTC where it has no offset."""
 
 KafkaSetting = Annotated[
     str, pydantic.BeforeValidator(_write_setting), pydantic.WithJsonSchema({"type": ["string", "number", "boolean"]})
-]
-"""A client's setting, as its properties file has it."""
+]  # A client's setting, as its properties file has it
 
 
 class WrongValuesError(ValueError):
@@ -125,7 +121,6 @@ class Problems:
 
     @contextmanager
     def at(self, *location: int | str) -> Iterator[None]:
-        """Takes what is refused inside as wrong at a location."""
         try:
             yield
         except WrongValuesError as error:
@@ -134,7 +129,6 @@ class Problems:
             self.found.append((location, str(error)))
 
     def check(self) -> None:
-        """Raises `WrongValuesError` where anything is wrong."""
         if self.found:
             raise WrongValuesError(*self.found)
 
@@ -168,7 +162,6 @@ def format_problems(error: pydantic.ValidationError, kind: Any) -> str:  # noqa:
 
 
 def suggest(name: str, known: list[str]) -> str:
-    """Names the nearest of what is known, and all of it."""
     near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
     nearest = f"nearest: {', '.join(near)}; " if near else ""
     return f"{nearest}expected {', '.join(known) or 'no key'}"
@@ -225,3 +218,50 @@ def _show(value: object) -> str:
         return "a mapping" if isinstance(value, dict) else "a list"
     shown = str(value)
     return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}…"
+
+
+_KINDS: dict[str, type[SourceSettings]] = {}
+
+
+class SourceSettings(Section):
+    """A source in the configuration: its kind says which further keys there are.
+
+    Attributes:
+        bears_records: Records come from it: without it no share of a window is judged.
+        is_only_one: A cluster has at most one source of this kind.
+        completes: Kind of records' source to which it adds the cluster's present state, and then no records.
+    """
+
+    bears_records: ClassVar[bool] = False
+    is_only_one: ClassVar[bool] = False
+    completes: ClassVar[str] = ""
+
+    kind: str
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:  # noqa: ANN401  (pydantic's signature)
+        """Makes the kind known that a subclass names."""
+        for kind in getattr(cls.model_fields["kind"].annotation, "__args__", ()):  # of a Literal
+            _KINDS[kind] = cls
+
+
+class _ByKind:
+    """Validates a source by the class of its kind."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401
+        kinds = tuple(known_kinds().values())
+        return handler.generate_schema(Annotated[Union[kinds], Field(discriminator="kind")])  # noqa: UP007  (built here)
+
+
+AnySource = Annotated[SourceSettings, _ByKind()]  # `defer_build` models with such a field
+
+
+def known_kinds() -> dict[str, type[SourceSettings]]:
+    """Every kind of source; `RuntimeError` where `pipeline.sources.kinds` was not imported."""
+    if not _KINDS:
+        raise RuntimeError("no kind of source is known: import pipeline.sources.kinds")
+    return dict(_KINDS)
+
+
+def is_record_source(kind: str) -> bool:
+    return kind in (kinds := known_kinds()) and kinds[kind].bears_records

@@ -144,8 +144,7 @@ def report_name(cluster: str, window: str) -> str:
 
 
 LEAST_RETENTION = timedelta(days=31)  # as far back as jobs take up windows by themselves
-SUMMED_UP = (RECORD_BATCHES, ARRIVALS, KEY_TRAFFIC)
-"""What grows with records and keys, beside hashes of keys; replay and health read them once, for the window's sums."""
+SUMMED_UP = (RECORD_BATCHES, ARRIVALS, KEY_TRAFFIC)  # what grows with records and keys; read once, for sums
 _NAMES = {table.name for table in TABLES} - {table.name for table in (*KEPT, *EXPIRING)}
 
 
@@ -167,9 +166,7 @@ Retention = Annotated[dict[str, Duration], AfterValidator(_check)]
 
 def retention_of(retention: Mapping[str, timedelta], table: Table) -> timedelta | None:
     """How long a table's rows are kept: its own entry, or its layer's; None is for ever."""
-    if table.name not in _NAMES:
-        return None
-    return retention.get(table.name) or retention.get(table.layer)
+    return None if table.name not in _NAMES else retention.get(table.name) or retention.get(table.layer)
 
 
 class Zones(Section):

@@ -29,8 +29,7 @@ def _from_folder(location: str, validation: ValidationInfo) -> str:
     return location if folder is None or is_remote(location) else str(folder / Path(location).expanduser())
 
 
-Location = Annotated[str, AfterValidator(_from_folder)]
-"""A folder, or `s3a://bucket/path`; a relative folder is taken from that of the configuration's file."""
+Location = Annotated[str, AfterValidator(_from_folder)]  # or `s3a://bucket/path`
 
 
 class Credentials(NamedTuple):
@@ -93,7 +92,6 @@ class RemoteFolder:
 
     @property
     def path(self) -> str:
-        """Bucket and path, as its file system names the folder."""
         return self.location.partition("://")[2].rstrip("/")
 
     @property
@@ -118,7 +116,6 @@ class RemoteFolder:
         return {"aws_conditional_put": "etag"} | {name: value for name, value in given.items() if value}
 
     def file_system(self) -> fs.FileSystem:
-        """The store as a file system, see `path`."""
         from pyarrow import fs  # noqa: PLC0415 - loaded where a store is used
 
         if not self.is_s3:
@@ -161,5 +158,4 @@ ConfigFolder = Annotated[
     Folder,
     GetPydanticSchema(lambda _, make: core_schema.with_info_wrap_validator_function(_read_folder, make(ConfigPath))),
     PlainSerializer(str),
-]
-"""A folder as `ConfigPath`, or one in an object store; the field `storage` stands before it."""
+]  # A folder as `ConfigPath`, or one in an object store; the field `storage` stands before it

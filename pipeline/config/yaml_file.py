@@ -1,8 +1,4 @@
-"""YAML files read into models, with file, line and column of every value that is refused.
-
-A scalar reaches the model as it is written: the type of the key says what the text means, not YAML. So a `version: 3.10`
-is no 3.1, a topic may be called `no`, and a date needs no quotes. Only null and what is empty is YAML's.
-"""
+"""YAML files read into models, each scalar as it is written, so that `3.10` is no 3.1; what is refused has file, line and column."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,8 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipeline.config.section import Location, list_problems
 from pipeline.errors import ConfigError
+from pipeline.files import read_small
 from pipeline.model.number_text import escape_hidden
-from pipeline.regular_files import read_small
 
 _T = TypeVar("_T")
 _MOST_DEPTH = 50
@@ -77,7 +73,6 @@ class YamlFile:
             raise self.error(list_problems(error, kind)) from error
 
     def error(self, problems: Iterable[tuple[Location, str]]) -> ConfigError:
-        """An error about several places: each on a line, in the file's order, with file, line, column and key."""
         located = {(*self._locate(loc), problem) for loc, problem in problems}
         return ConfigError(
             "\n".join(
@@ -108,7 +103,6 @@ def read_yaml(path: Path) -> YamlFile:
 
 
 def find_yaml(path: Path) -> YamlFile | None:
-    """As `read_yaml`; None where there is no such file."""
     try:
         return read_yaml(path)
     except ConfigError as error:
@@ -118,7 +112,6 @@ def find_yaml(path: Path) -> YamlFile | None:
 
 
 def read_text(path: Path) -> str:
-    """The text of a small file; `ConfigError` where it cannot be read."""
     try:
         return read_small(path).decode()
     except (OSError, UnicodeDecodeError) as error:

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
-from pipeline.config.source import is_record_source
-from pipeline.evidence.causes import advise_cause, name_cause
-from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence
+from pipeline.advice.candidate_effects import describe_partitioner
+from pipeline.config.section import is_record_source
+from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence, ShareCauses
 from pipeline.model.number_text import (
     format_bytes,
     format_clock,
@@ -17,14 +18,136 @@ from pipeline.model.number_text import (
     format_span,
 )
 from pipeline.model.promise import Recommendation
+from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.rules import RULES, SOURCE_ARRIVAL, format_measure
+
+_MOST_PARTITIONS = 5
+NAME_LENGTH = 48
+
+
+class Cause(StrEnum):
+    """A part of what a broker has above its share, as a mail names it."""
+
+    LEADERS = "leaders"
+    TOPIC_MIX = "topic mix"
+    PARTITION_SKEW = "partition skew"
+    HEAVY_KEYS = "heavy keys"
+    HASH_LUCK = "hash luck"
+    REMAINDER = "remainder"
+    RACK_AWARE = "rack-aware producers"
+
+
+_MEANINGS = {
+    Cause.LEADERS: "it leads more partitions than its part; elect preferred leaders, or move some",
+    Cause.TOPIC_MIX: "it leads partitions of busier topics; spread these over the brokers",
+    Cause.PARTITION_SKEW: "its partitions get more than their topics' mean; look at keys, partitioner and batching of the producers",
+    Cause.HEAVY_KEYS: "single keys hold more than a partition's part; no hash and no rebalance spreads them, split or re-key them",
+    Cause.HASH_LUCK: "chance gives this to so many keys: real and lasting load, no fault of the partitioner; move partitions to other brokers now, more partitions or other keys even it out for good",
+    Cause.REMAINDER: "its partitions get more than their topics' mean; look at partitioner and batching of the producers, and at how fast the broker answers",
+    Cause.RACK_AWARE: "its topic's producers keep to leaders in their own rack, and its rack sends more than its part; give each rack leaders and capacity as it has producers, or set partitioner.rack.aware=false on them",
+}
+_PLACING = frozenset({Cause.PARTITION_SKEW, Cause.REMAINDER, Cause.HASH_LUCK, Cause.RACK_AWARE})
+"""What follows from how producers place records."""
+_NAMES = {Cause.REMAINDER: "neither heavy keys nor hash luck"}
+_IN_SHORT = {
+    Cause.LEADERS: "it leads more partitions than its part",
+    Cause.TOPIC_MIX: "it leads partitions of busier topics",
+    Cause.PARTITION_SKEW: "its partitions get more than others of their topics",
+    Cause.HEAVY_KEYS: "its partitions hold heavy keys",
+    Cause.HASH_LUCK: "by chance many keys hash to its partitions",
+    Cause.REMAINDER: "producers send more to its partitions, whatever the keys",
+    Cause.RACK_AWARE: "rack-aware producers keep to their own rack",
+}  # the first screen's words, for a reader who does not know the terms
+
+
+def _skew_terms(causes: ShareCauses) -> dict[Cause, float]:
+    keys, luck, rest = causes.heavy_keys_term, causes.hash_luck_term, causes.remainder_term
+    if keys is None or luck is None or rest is None:
+        return {}
+    racks = causes.rack_aware_term or 0.0
+    known = {Cause.HEAVY_KEYS: keys, Cause.HASH_LUCK: luck, Cause.REMAINDER: rest - racks}
+    return known | ({Cause.RACK_AWARE: racks} if racks else {})
+
+
+def _largest(causes: ShareCauses, evidence: BrokerShareEvidence) -> tuple[Cause, Cause]:
+    """The largest term, and of partition skew its largest part, as far as that is known, or what the producers do."""
+    terms = {Cause.LEADERS: causes.leaders_term, Cause.TOPIC_MIX: causes.topic_mix_term}
+    terms[Cause.PARTITION_SKEW] = causes.partition_skew_term
+    parts = _skew_terms(causes)
+    largest = max(terms, key=lambda name: terms[name])
+    part = max(parts, key=lambda name: parts[name]) if largest is Cause.PARTITION_SKEW and parts else largest
+    partitioner = evidence.partitioners.get(evidence.topics[0]) if evidence.topics else None
+    is_split = evidence.causes is not None and evidence.causes.rack_aware_term is not None
+    is_by_racks = not is_split and partitioner == RACK_AWARE and part in {Cause.PARTITION_SKEW, Cause.REMAINDER}
+    return largest, Cause.RACK_AWARE if is_by_racks else part
+
+
+def name_cause(evidence: BrokerShareEvidence) -> str:
+    """The largest part of the excess and the topic with most of it, in a few words; "" where unknown."""
+    if evidence.causes is None:
+        return ""
+    meaning = Cause.HASH_LUCK if evidence.is_hash_luck else _largest(evidence.causes, evidence)[1]
+    topic = _find_topic(evidence, meaning)
+    return f"{_IN_SHORT[meaning]}" + (f", most in topic {format_name(topic, NAME_LENGTH)}" if topic else "")
+
+
+def _find_topic(evidence: BrokerShareEvidence, meaning: Cause) -> str:
+    """The topic with most of the excess; where that is for rack-aware producers, of the topics that they send to."""
+    aware = [topic for topic in evidence.topics if evidence.partitioners.get(topic) == RACK_AWARE]
+    return next(iter((aware if meaning is Cause.RACK_AWARE else ()) or evidence.topics), "")
+
+
+def advise_cause(evidence: BrokerShareEvidence) -> str:
+    """Names what to check where no action is recommended; "" where the cause is unknown."""
+    if evidence.causes is None:
+        return ""
+    meaning = Cause.HASH_LUCK if evidence.is_hash_luck else _largest(evidence.causes, evidence)[1]
+    return _MEANINGS[meaning].partition("; ")[2]
+
+
+def explain_cause(evidence: BrokerShareEvidence) -> tuple[str, ...]:
+    """Paragraphs on what the largest term means, on hash luck, and on the partitioner where it matters; none where unknown."""
+    if evidence.causes is None:
+        return ()
+    largest, meaning = _largest(evidence.causes, evidence)
+    of_that = "what is " if meaning in _NAMES else ""
+    part = f", of that {of_that}{_NAMES.get(meaning, meaning)}" if meaning != largest else ""
+    topic = _find_topic(evidence, meaning)
+    is_placing = meaning in _PLACING and topic in evidence.partitioners
+    return (
+        f"Most of it is {largest}{part}: {_MEANINGS[meaning]}.",
+        *((_describe_luck(evidence),) if evidence.is_hash_luck else ()),
+        *((describe_partitioner(topic, evidence.partitioners[topic]),) if is_placing else ()),
+    )
+
+
+def _describe_luck(evidence: BrokerShareEvidence) -> str:
+    lucky = [row for row in evidence.partitions if (row.hash_luck_bytes or 0.0) > 0]
+    lucky.sort(key=lambda row: -(row.hash_luck_bytes or 0.0))
+    shown = ", ".join(
+        f"{format_name(row.topic, NAME_LENGTH)}-{row.partition} ({format_bytes(round(row.hash_luck_bytes or 0.0), sign=True)}"
+        f" of {format_bytes(row.size_bytes)})"
+        for row in lucky[:_MOST_PARTITIONS]
+    )
+    more = f" and {len(lucky) - _MOST_PARTITIONS} more" if len(lucky) > _MOST_PARTITIONS else ""
+    text = (
+        f"It is hot by hash luck: without it it would be at {format_ratio(evidence.broker.ratio_without_luck or 0.0)}, "
+        f"below the limit of {format_ratio(evidence.change.limit_value)}."
+    )
+    if shown:
+        total = format_bytes(round(sum(row.hash_luck_bytes or 0.0 for row in lucky)))
+        text += f" Keys that happen to hash together bring {total} more than an even spread to {shown}{more}."
+    return (
+        f"{text} No producer does anything wrong, and waiting does not help: the same keys come back. Move one of these "
+        "partitions to a broker with room; with more partitions, or keys that split further, less is left to luck."
+    )
+
 
 _REASON_LENGTH = 600
 _MOST_MERGED = 3
 _BASIS_LENGTH = 100
 _SENTENCES = re.compile(r"(?<=[.?!])\s+(?=[A-Z0-9])")
-_SAID_ELSEWHERE = ("the highest broker", "producers wait")
-"""In sentences of an action's text that `Predicted` and `Effect` say."""
+_SAID_ELSEWHERE = ("the highest broker", "producers wait")  # by `Predicted` and `Effect`
 NOT_PREDICTED = "not predicted"
 _EVEN = 0.005  # a predicted range narrower than this is shown as one number
 WITHDRAWN = "withdrawn: windows that came late show that there was no incident"
@@ -32,8 +155,6 @@ WITHDRAWN = "withdrawn: windows that came late show that there was no incident"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """Content for a phone's screen: a sentence, and (question, answer) pairs."""
-
     headline: str
     facts: tuple[tuple[str, str], ...]
 
@@ -92,10 +213,9 @@ def _describe_share(evidence: BrokerShareEvidence) -> Brief:
         facts += _describe_first(evidence.recommendations, fair)
     elif advice := advise_cause(evidence):
         facts.append(("Do first", f"{advice} (no action was found whose effect can be predicted)"))
-    return Brief(
-        headline=f"Broker {evidence.broker_id} carries {shares} ({format_ratio(ratio)}, limit {format_ratio(change.limit_value)})",
-        facts=tuple(facts),
-    )
+    limit = format_ratio(change.limit_value)
+    headline = f"Broker {evidence.broker_id} carries {shares} ({format_ratio(ratio)}, limit {limit})"
+    return Brief(headline=headline, facts=tuple(facts))
 
 
 def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> list[tuple[str, str]]:
@@ -105,11 +225,17 @@ def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> l
         facts.append(("Predicted", "no figure: it depends on what you find"))
     else:
         enough = "enough to resolve it" if first.is_enough else _fall_short(first)
-        copies = ""
-        if first.moved_bytes or first.election_json is not None:
-            copies = f"; copies {format_bytes(first.moved_bytes) if first.moved_bytes else 'nothing'}"
+        copied = format_bytes(first.moved_bytes) if first.moved_bytes else "nothing"
+        copies = f"; copies {copied}" if first.moved_bytes or first.election_json is not None else ""
         facts.append(("Predicted", f"share then {format_predicted(first, fair)}, {enough}{copies}"))
-    facts.append(("Basis", _in_short(first.text.replace("`", ""))))
+    said = ""
+    for sentence in _SENTENCES.split(first.text.replace("`", "")):
+        if any(known in sentence.lower() for known in _SAID_ELSEWHERE):
+            continue
+        if len(said) + len(sentence) > _BASIS_LENGTH and said:
+            break
+        said = f"{said} {sentence}".strip()
+    facts.append(("Basis", said))
     other = next((one for one in others if one.predicted_ratio is not None), None)
     if other is not None:
         title = other.title.replace("`", "")
@@ -126,31 +252,15 @@ def _fall_short(row: Recommendation) -> str:
     return f"not enough: another broker is then at {format_ratio(peak)}"
 
 
-def _in_short(text: str) -> str:
-    """What an action's text adds to the other lines, in whole sentences; all of it stands in the report.
-
-    >>> _in_short("Producers wait 20 ms for broker 1, 2 ms for the others. Its order is at risk. The highest broker would be at 1.1x.")
-    'Its order is at risk.'
-    """
-    said = ""
-    for sentence in _SENTENCES.split(text):
-        if any(known in sentence.lower() for known in _SAID_ELSEWHERE):
-            continue
-        if len(said) + len(sentence) > _BASIS_LENGTH and said:
-            break
-        said = f"{said} {sentence}".strip()
-    return said
-
-
 def _describe_source(evidence: IncidentEvidence) -> Brief:
     source = format_name(evidence.change.subject)
     if not evidence.change.is_open:
         *over, _ = _over(evidence)
         do = ("Do", f"judge the windows in between: {evidence.command('run')} --window {evidence.span}")
         return Brief(headline=f"Source {source} is complete again", facts=(*over, do))
-    effect = "shares are judged without it; what it alone reports is unknown"
-    if is_record_source(evidence.change.subject):
-        effect = "brokers' shares of these windows are not judged"
+    effect = "brokers' shares of these windows are not judged"
+    if not is_record_source(evidence.change.subject):
+        effect = "shares are judged without it; what it alone reports is unknown"
     return Brief(
         headline=f"Source {source} is incomplete or late",
         facts=(
@@ -163,29 +273,23 @@ def _describe_source(evidence: IncidentEvidence) -> Brief:
 
 
 def _describe_rule(evidence: IncidentEvidence) -> Brief:
-    change, rule = evidence.change, RULES[evidence.change.rule]
-    subject = format_name(change.subject, 120)
-    subject = f"{subject[:1].upper()}{subject[1:]}"
+    change, rule, name = evidence.change, RULES[evidence.change.rule], format_name(evidence.change.subject, 120)
+    subject = f"{name[:1].upper()}{name[1:]}"
     if not change.is_open:
         recovered = "" if change.state == "withdrawn" else " recovered,"
         return Brief(headline=f"{subject}{recovered} no longer: {rule.meaning}", facts=_over(evidence))
     value = "" if change.value is None else f"{format_measure(change.rule, change.value)}, "
-    return Brief(
-        headline=f"{subject}: {rule.meaning} ({value}limit {format_measure(change.rule, change.limit_value)})",
-        facts=(
-            ("Since", _since(evidence)),
-            ("Why", format_name(evidence.reason, _REASON_LENGTH)),
-            ("Do first", rule.advice),
-        ),
-    )
+    headline = f"{subject}: {rule.meaning} ({value}limit {format_measure(change.rule, change.limit_value)})"
+    why = ("Why", format_name(evidence.reason, _REASON_LENGTH))
+    return Brief(headline=headline, facts=(("Since", _since(evidence)), why, ("Do first", rule.advice)))
 
 
 def format_predicted(recommendation: Recommendation, expected_share: float, *, with_range: bool = True) -> str:
     """Predicted share, and its range where chance or unknown keys leave one and it is wanted."""
-    ratio, low = recommendation.predicted_ratio, recommendation.predicted_ratio_low
-    high = recommendation.predicted_ratio_high
+    one = recommendation
+    ratio, low, high = one.predicted_ratio, one.predicted_ratio_low, one.predicted_ratio_high
     if ratio is None or low is None or high is None:
         return NOT_PREDICTED
-    share, least, most = (format_percent(one * expected_share, 1) for one in (ratio, low, high))
+    share, least, most = (format_percent(end * expected_share, 1) for end in (ratio, low, high))
     is_wide = with_range and high - low > _EVEN
     return f"{share} [{least.removesuffix(' %')}, {most.removesuffix(' %')}]" if is_wide else share

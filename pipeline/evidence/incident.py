@@ -1,14 +1,23 @@
 """Evidence on a change of an incident, as values."""
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pipeline.config.rules import Gate
 from pipeline.model.incident import IncidentChange
 from pipeline.model.promise import Promise, Recommendation
-from pipeline.model.verdict import BrokerLoad
+from pipeline.model.verdict import BrokerLoad, Verdict
 from pipeline.model.window import TimeWindow
+from pipeline.rules import SOURCE_ARRIVAL
+from pipeline.runs import RunContext
+from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
+from pipeline.tables.health import PROMISES, RECOMMENDATIONS
+from pipeline.tables.incidents import INCIDENTS
+from pipeline.tables.replay import SCENARIO_COMPARISON
+from pipeline.tables.silver import PARTITION_TRAFFIC
+from pipeline.verdicts.rules import list_events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +37,6 @@ class IncidentEvidence:
 
     @property
     def window(self) -> TimeWindow:
-        """The window that brought the state."""
         return TimeWindow(self.change.window_start_ms, self.change.window_start_ms + self.window_ms)
 
     @property
@@ -39,7 +47,6 @@ class IncidentEvidence:
 
     @property
     def span(self) -> TimeWindow:
-        """From the first window above the limit to the end of the window that brought the state."""
         return TimeWindow(min(self.change.since_ms, self.change.window_start_ms), self.window.end_ms)
 
 
@@ -55,10 +62,7 @@ class HotPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareCauses:
-    """Why the broker is above its fair share: columns of `gold.broker_share`.
-
-    The first three terms sum to `share - expected_share`, the last three to the skew; these are None where it was not split.
-    """
+    """Why the broker is above its fair share: three terms of `share - expected_share`, three of its skew, None where not split."""
 
     leaders_term: float
     topic_mix_term: float
@@ -98,7 +102,6 @@ class BrokerShareEvidence(IncidentEvidence):
 
     @property
     def broker(self) -> BrokerLoad:
-        """The broker concerned; `ValueError` if `brokers` does not hold it."""
         for load in self.brokers:
             if load.broker_id == self.broker_id:
                 return load
@@ -106,26 +109,91 @@ class BrokerShareEvidence(IncidentEvidence):
 
     @property
     def is_hash_luck(self) -> bool:
-        """Whether only the luck of its keys takes the broker to the limit."""
         return self.broker.is_hash_luck(self.change.limit_value)
 
     @property
     def share(self) -> tuple[float, float]:
-        """Share and share ratio of the broker concerned; `ValueError` if it has none."""
         if self.broker.share is None or self.broker.share_ratio is None:
             raise ValueError(f"broker {self.broker_id} has no share in window {self.window}")
         return self.broker.share, self.broker.share_ratio
 
 
 def rank_topics(loads: Mapping[tuple[str, int], int], *, broker_id: int, expected_share: float) -> tuple[str, ...]:
-    """Topics by what they add to a broker's excess, largest first, then by name.
-
-    With T_t a topic's bytes in the cluster, b the broker and e_b its `expected_share`, a topic adds `bytes_tb - e_b * T_t`.
-    These sum to `L_b - e_b * L`, the broker's excess, exactly.
-    `loads`: bytes per (topic, leader), all topics and brokers; negative leaders (unknown) are left out.
-    """
+    """Topics by what they add to a broker's excess (`bytes - expected_share * topic's bytes`, exact in sum), largest first."""
     excess: defaultdict[str, float] = defaultdict(float)
     for (topic, leader_id), size_bytes in loads.items():
         if leader_id >= 0:
             excess[topic] += size_bytes * ((leader_id == broker_id) - expected_share)
     return tuple(sorted(excess, key=lambda topic: (-excess[topic], topic)))
+
+
+ALL_CLIENTS = "*"
+KNOWN_LATENCY = f"client_id = '{ALL_CLIENTS}' AND request_latency_avg_ms IS NOT NULL AND ratio_to_peers <> 0"
+
+
+def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> IncidentEvidence:
+    """Gathers the evidence on a change; the verdict of its window, or the last before it, is among `verdicts`."""
+    own = [v for v in verdicts if (v.rule, v.subject) == (change.rule, change.subject)]
+    verdict = max((v for v in own if v.window_start_ms <= change.window_start_ms), key=lambda v: v.window_start_ms)
+    others = (v for v in verdicts if v.window_start_ms == change.window_start_ms and v is not verdict)
+    # ids that were merged into the incident since it began: they ended in a window of its span
+    span = TimeWindow(min(change.since_ms, change.window_start_ms), change.window_start_ms + run.window_ms)
+    changes = run.tuples(INCIDENTS, (span,), "incident_id", "merged_into")
+    common: dict[str, Any] = {
+        "cluster": run.cluster_name,
+        "change": change,
+        "window_ms": run.window_ms,
+        "as_of_ms": run.as_of_ms,
+        "command": run.config.command,
+        "reason": verdict.reason,
+        "events": tuple(text for _, text in list_events(others)),
+        "owner": run.cluster.owner,
+        "time_zone": run.cluster.time_zone,
+        "report": run.config.report_link(run.cluster_name, change.window_start_ms),
+        "merged": tuple(sorted({one for one, merged_into in changes if merged_into == change.incident_id})),
+    }
+    if change.rule == SOURCE_ARRIVAL:
+        return IncidentEvidence(**common, limits_at="freshness")
+    if change.rule in run.cluster.rules:
+        rule = run.cluster.rules[change.rule].of_topic(change.subject.removeprefix("topic "))
+        common["owner"] = rule.owner or run.cluster.owner
+        return IncidentEvidence(**common, limits_at=f"rules.{change.rule}")
+    return _gather(run, common, verdict)
+
+
+def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> BrokerShareEvidence:
+    change, broker_id = common["change"], int(verdict.subject.removeprefix("broker "))
+    windows = (run.window_at(verdict.window_start_ms),)
+    brokers = sorted(run.values(BrokerLoad, BROKER_SHARE, windows), key=lambda one: one.broker_id)
+    own = next(one for one in brokers if one.broker_id == broker_id)
+    gate = run.cluster.gate.of_broker(own)
+    is_split = f"broker_id = {broker_id} AND leaders_term IS NOT NULL"
+    is_own = f"{KNOWN_LATENCY} AND broker_id = {broker_id}"
+    causes = run.values(ShareCauses, BROKER_SHARE, windows, where=is_split)
+    loads: Counter[tuple[str, int]] = Counter()
+    for topic, leader_id, size in run.tuples(PARTITION_TRAFFIC, windows, "topic", "leader_id", "size_bytes"):
+        loads[topic, leader_id] += size
+    led = run.values(HotPartition, PARTITION_HEALTH, windows, where=f"leader_id = {broker_id}")
+    span = TimeWindow(min(change.since_ms, change.window_start_ms), windows[0].end_ms)
+    promises = run.values(Promise, PROMISES, (span,))
+    advice = [
+        replace(one, broker_ratios={int(broker): ratio for broker, ratio in dict(one.broker_ratios or ()).items()})
+        for one in run.values(Recommendation, RECOMMENDATIONS, windows)
+        if one.subject == verdict.subject
+    ]
+    compared = run.tuples(SCENARIO_COMPARISON, windows, "topic", "baseline", "is_baseline", "baseline_source")
+    return BrokerShareEvidence(
+        **common | {"owner": gate.owner or run.cluster.owner},
+        broker_id=broker_id,
+        limits_at="gate.limit_ratio (gate.topics for one topic)",
+        brokers=tuple(brokers),
+        topics=rank_topics(loads, broker_id=broker_id, expected_share=own.expected_share),
+        partitions=tuple(led),
+        causes=next(iter(causes), None),
+        above_count=verdict.above_count,
+        gate=gate,
+        latency=next(iter(run.values(ProduceLatency, LATENCY, windows, where=is_own)), None),
+        partitioners={topic: name for topic, name, is_baseline, source in compared if is_baseline and source != "none"},
+        recommendations=tuple(sorted(advice, key=lambda one: one.rank)),
+        promises=tuple(one for one in promises if one.subject == change.subject and one.promised_ms >= change.since_ms),
+    )

@@ -21,8 +21,7 @@ HAVING NOT bool_or(rule = 'broker_share')
     AND (bool_or(rule = 'broker_share' AND is_above)
         OR NOT bool_or(rule = 'broker_share' AND verdict = 'not_enough_traffic' AND coalesce(value, 0) >= limit_value))
 """
-"""Windows of which a share is known. Silence is not well either: no share of a window without records has a value. Nor is a
-broker beyond its limit that could not be judged."""
+"""Windows of which a share is known: not those without records, nor with a broker beyond its limit that could not be judged."""
 
 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:

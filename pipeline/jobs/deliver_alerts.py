@@ -1,11 +1,4 @@
-"""Delivers what is queued in `gold.alert_outbox`: by SMTP or as files, to webhooks and Alertmanagers. No Spark.
-
-At least once: an attempt is noted before it begins, the delivery after it. A crash in between repeats that message once,
-with the same Message-ID (over SMTP) or into the same file. While the outbox cannot be written nothing is handed over.
-
-A silence of Alertmanager holds for every channel: a message all of whose incidents are silenced when it is due is not sent, and
-the outbox keeps why. Alertmanager itself gets it, and keeps quiet. Silences that cannot be read hold nothing back.
-"""
+"""Delivers what is queued in `gold.alert_outbox`, at least once: an attempt is noted before it begins, the delivery after it."""
 
 import contextlib
 import json
@@ -18,11 +11,20 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from operator import attrgetter
 
-from pipeline.alerting.alertmanager import Silence, alert_labels, find_covering, post_alert, read_silences
+from pipeline.alerting.alertmanager import (
+    MOST_ALERTS,
+    Silence,
+    alert_labels,
+    find_covering,
+    find_keep_ms,
+    join_alerts,
+    keep_firing,
+    post_alert,
+    read_silences,
+)
 from pipeline.alerting.content import DIGEST
 from pipeline.alerting.delivery import Delivery, deliver
 from pipeline.alerting.digest import ALL_CLUSTERS
-from pipeline.alerting.keep_alerts import MOST_ALERTS, find_keep_ms, join_alerts, keep_firing
 from pipeline.alerting.message import attach_report
 from pipeline.alerting.webhook import post
 from pipeline.config.mail import MAIL_CHANNEL, Smtp
@@ -30,28 +32,20 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import ConfigError, DeliveryError, PipelineError, StorageError, UnusableServerError
 from pipeline.model.incident import AlertMessage
 from pipeline.model.window import DAY_MS, milliseconds_of
-from pipeline.storage.outbox import (
-    delivering,
-    mark_attempt,
-    mark_delivered,
-    mark_failed,
-    pending,
-    queue,
-    went_by_server,
-)
+from pipeline.storage import outbox
 from pipeline.storage.rows import load_rows
 from pipeline.tables.incidents import INCIDENTS
 
 _MOST_REPORT_BYTES = 2_000_000  # servers refuse mails of 10 MB and more; a file grows by a third on its way
 _FIRST_WAIT_MS = 30_000
 _LONGEST_WAIT_MS = 6 * 3_600_000
-_CHANNEL_S = 600
-"""Of a run: a slow server holds up the other channels no longer, and its messages go out with later runs."""
+_CHANNEL_S = 600  # of a run: a slow server holds up the other channels no longer
 _SERVER_DAYS = 30
 _NO_SERVER = (
     f"no mail server is known, and mails went to one within {_SERVER_DAYS} days, so none becomes a file: define the Airflow "
     "connection smtp_default, or set mail.smtp; mail.to_files where files are wanted"
 )
+_Clock = Callable[[], float]
 _Alert = tuple[str | None, str]  # an Alertmanager's channel, and the alert's labels
 
 
@@ -63,28 +57,15 @@ class DeliveryReport:
     failure: str | None = None  # how many messages failed and why the first did, else None
 
     def check(self) -> None:
-        """Raises `DeliveryError` if a message failed, or was refused for good for a part of its recipients."""
         if self.failure is not None:
             raise DeliveryError(self.failure)
 
 
 def run(
-    config: PipelineConfig,
-    smtp: Smtp | None,
-    *,
-    now_ms: int,
-    clock: Callable[[], float] = time.monotonic,
-    wait_s: float = 60,
+    config: PipelineConfig, smtp: Smtp | None, *, now_ms: int, clock: _Clock = time.monotonic, wait_s: float = 60
 ) -> DeliveryReport:
-    """Delivers every message that is due once; a failing one does not stop the others.
-
-    A server that cannot be used at all, or whose password or address the environment lacks, is tried once: the messages
-    behind would each wait for the same timeout. After a failure a message waits, 30 s at first and twice as long each
-    time, at most 6 hours, until it is given up. What failed stays in the outbox and goes out with a later run, but for
-    recipients refused for good; a message that a server put off for some stays for these alone. Another process that
-    delivers is waited for: it may have begun before what is to be delivered was queued.
-    """
-    with delivering(config.local_folder, wait_s=wait_s) as is_ours:
+    """Delivers every message that is due; one that fails stops no other, and waits twice as long each time, until it is given up."""
+    with outbox.delivering(config.local_folder, wait_s=wait_s) as is_ours:
         if not is_ours:
             return DeliveryReport(notes=("another process is delivering",))
         return _deliver_due(config, smtp, now_ms, clock)
@@ -93,10 +74,7 @@ def run(
 def deliver_or_queue(
     config: PipelineConfig, smtp: Smtp | None, mail: EmailMessage, message_id: str, *, now_ms: int
 ) -> tuple[str, bool]:
-    """Sends a mail to the platform's people about a failure; queues it for those for whom no server takes it.
-
-    Where it went, and whether all of them have it.
-    """
+    """Sends a mail about a failure to the platform's people, or queues it; where it went, and whether all have it."""
     payload, left = mail.as_bytes(), config.mail.to
     try:
         if _lacks_server(config, smtp, now_ms):
@@ -120,12 +98,12 @@ def deliver_or_queue(
         payload=payload,
         queued_at_ms=now_ms,
     )
-    queue(config.warehouse, message, run_id="failure")
+    outbox.queue(config.warehouse, message, run_id="failure")
     return f"queued, as {reason}", False
 
 
-def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: Callable[[], float]) -> DeliveryReport:
-    waiting, notes = _leave_out_gone(config, pending(config.warehouse), now_ms)
+def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: _Clock) -> DeliveryReport:
+    waiting, notes = _leave_out_gone(config, outbox.pending(config.warehouse), now_ms)
     due = [message for message in waiting if (message.next_attempt_at_ms or 0) <= now_ms]
     delivered: list[tuple[AlertMessage, str]] = []
     failures = _hold_mails(config, smtp, due, now_ms)
@@ -143,7 +121,7 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
             continue
         began_s, ids = clock(), [message.message_id for message in lot]
         wait_ms = min(_FIRST_WAIT_MS << min(lot[0].attempt_count, 20), _LONGEST_WAIT_MS)
-        mark_attempt(config.warehouse, *ids, retry_at_ms=now_ms + wait_ms)
+        outbox.mark_attempt(config.warehouse, *ids, retry_at_ms=now_ms + wait_ms)
         try:
             delivery = _deliver(config, smtp, lot, now_ms)
         except Exception as error:  # noqa: BLE001 - no message stops the others
@@ -162,15 +140,14 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
             spent_s[channel] += clock() - began_s
         failures += [f"{lot[0].message_id}: {answer}" for answer in delivery.refused]
         if delivery.put_off:  # a mail, which is a lot of its own
-            mark_failed(config.warehouse, *ids, error=delivery.describe_rest(), left=delivery.put_off)
+            outbox.mark_failed(config.warehouse, *ids, error=delivery.describe_rest(), left=delivery.put_off)
             notes.append(f"{ids[0]}: {delivery.describe_rest()}")
             continue
         place = delivery.delivered_to + "".join(f"; refused {answer}" for answer in delivery.refused)
-        mark_delivered(config.warehouse, *ids, delivered_to=place, now_ms=now_ms)
+        outbox.mark_delivered(config.warehouse, *ids, delivered_to=place, now_ms=now_ms)
         delivered += [(message, delivery.delivered_to) for message in lot]
     notes += keep_firing(config, now_ms=now_ms)
-    left_count = len(waiting) - len(due)
-    if left_count:
+    if left_count := len(waiting) - len(due):
         notes.append(f"{left_count} messages wait for their next attempt: partition-health outbox")
     counts = f"{len(delivered)} of {len(due)} messages delivered, {len(waiting) - len(delivered)} stay in the outbox"
     failure = f"{counts}; first failure: {failures[0]}" if failures else None
@@ -182,18 +159,15 @@ def _hold_mails(config: PipelineConfig, smtp: Smtp | None, due: Sequence[AlertMe
     ids = [message.message_id for message in due if message.channel == MAIL_CHANNEL]
     if not ids or not _lacks_server(config, smtp, now_ms):
         return []
-    mark_failed(config.warehouse, *ids, error=_NO_SERVER)
+    outbox.mark_failed(config.warehouse, *ids, error=_NO_SERVER)
     return [_NO_SERVER]
 
 
 def _lacks_server(config: PipelineConfig, smtp: Smtp | None, now_ms: int) -> bool:
     """No mail server is named where mails went to one: Airflow says that it has no connection where it cannot ask for it."""
     try:
-        return (
-            smtp is None
-            and not config.mail.to_files
-            and went_by_server(config.warehouse, now_ms - _SERVER_DAYS * DAY_MS)
-        )
+        went = outbox.went_by_server(config.warehouse, now_ms - _SERVER_DAYS * DAY_MS)
+        return smtp is None and not config.mail.to_files and went
     except StorageError:  # a mail may be about this
         return False
 
@@ -210,9 +184,8 @@ def _fails_no_task(message: AlertMessage) -> bool:
 def _leave_out_gone(
     config: PipelineConfig, waiting: Sequence[AlertMessage], now_ms: int
 ) -> tuple[list[AlertMessage], list[str]]:
-    """Gives up the messages to channels that the configuration does not have any more; the others, and notes."""
-    others = {one.name for one in config.mail.webhooks} | {one.name for one in config.mail.alertmanagers}
-    known = others | {MAIL_CHANNEL}
+    webhooks, alertmanagers = config.mail.webhooks, config.mail.alertmanagers
+    known = {MAIL_CHANNEL, *(one.name for one in webhooks), *(one.name for one in alertmanagers)}
     gone: dict[str, list[str]] = defaultdict(list)
     for message in waiting:
         if message.channel not in known:
@@ -220,7 +193,7 @@ def _leave_out_gone(
     notes = []
     for channel, ids in gone.items():
         reason = f"given up: the configuration has no webhook or Alertmanager {channel} any more"
-        mark_failed(config.warehouse, *ids, error=reason, given_up_at_ms=now_ms)
+        outbox.mark_failed(config.warehouse, *ids, error=reason, given_up_at_ms=now_ms)
         notes.append(f"{len(ids)} message{'' if len(ids) == 1 else 's'} {reason}")
     return [message for message in waiting if message.channel in known], notes
 
@@ -228,10 +201,7 @@ def _leave_out_gone(
 def _leave_out_silenced(
     config: PipelineConfig, due: Sequence[AlertMessage], alerts: Container[str], now_ms: int
 ) -> tuple[list[AlertMessage], list[str]]:
-    """Gives up messages of which every incident is silenced, but Alertmanager's own; the others, and notes.
-
-    A message has the silence that ends first of those it needs. A note tells of each Alertmanager without readable silences.
-    """
+    """Gives up messages of which every incident is silenced, but Alertmanager's own; the others, and notes."""
     try:
         labels = _load_labels(config, due)
     except PipelineError as error:
@@ -257,16 +227,14 @@ def _leave_out_silenced(
     quiet = {m.message_id for m in due if m.message_id not in alerts and m.message_id in silenced}
     for message in (one for one in due if one.message_id in quiet):
         reason = silenced[message.message_id].describe()
-        mark_failed(config.warehouse, message.message_id, error=reason, given_up_at_ms=now_ms)
+        outbox.mark_failed(config.warehouse, message.message_id, error=reason, given_up_at_ms=now_ms)
         notes.append(f"{message.subject_line}: {reason}")
     return [message for message in due if message.message_id not in quiet], notes
 
 
 def _load_labels(config: PipelineConfig, due: Sequence[AlertMessage]) -> dict[tuple[str, str], dict[str, str]]:
-    """Labels of incidents, by cluster and id; none where no Alertmanager is asked."""
-    labels = {}
+    labels, columns = {}, ("incident_id", "rule", "subject")
     for cluster in {message.cluster for message in due} if config.mail.alertmanagers else ():
-        columns = ("incident_id", "rule", "subject")
         for row in load_rows(config.warehouse, INCIDENTS, cluster=cluster, columns=columns).to_pylist():
             labels[cluster, row["incident_id"]] = alert_labels(cluster, row["rule"], row["subject"])
     return labels
@@ -282,9 +250,8 @@ def _list_lots(due: Sequence[AlertMessage], alerts: Mapping[str, _Alert]) -> deq
             earlier[alert] += 1
         else:
             lots[False, message.channel != MAIL_CHANNEL, number, "", 0].append(message)
-    return deque(
-        lots[key][at : at + MOST_ALERTS] for key in sorted(lots) for at in range(0, len(lots[key]), MOST_ALERTS)
-    )
+    cut = (lots[key][at : at + MOST_ALERTS] for key in sorted(lots) for at in range(0, len(lots[key]), MOST_ALERTS))
+    return deque(cut)
 
 
 def _find_alerts(config: PipelineConfig, messages: Iterable[AlertMessage]) -> dict[str, _Alert]:
@@ -299,7 +266,6 @@ def _find_alerts(config: PipelineConfig, messages: Iterable[AlertMessage]) -> di
 
 
 def _deliver(config: PipelineConfig, smtp: Smtp | None, lot: Sequence[AlertMessage], now_ms: int) -> Delivery:
-    """Hands over one message, or the list of several alerts."""
     payload, message_id, channel = lot[0].payload, lot[0].message_id, lot[0].channel
     if channel == MAIL_CHANNEL:
         to, mail = _list_recipients(lot[0]), _add_report(config, lot[0])
@@ -317,7 +283,6 @@ def _list_recipients(message: AlertMessage) -> list[str]:
 
 
 def _add_report(config: PipelineConfig, message: AlertMessage) -> bytes:
-    """The mail with the report about its window, where that was written and is not too large for a mail."""
     path = config.report_path(message.cluster, message.window_start_ms)
     try:
         html = path.read_bytes() if path.stat().st_size <= _MOST_REPORT_BYTES else None
@@ -333,6 +298,6 @@ def _keep_failure(config: PipelineConfig, lot: Sequence[AlertMessage], reason: s
         ids = [m.message_id for m in lot if (now_ms - m.queued_at_ms >= give_up_after_ms) is is_over]
         said = f"given up after {lot[0].attempt_count + 1} attempts: {reason}" if is_over else reason
         if ids:
-            mark_failed(config.warehouse, *ids, error=said, given_up_at_ms=now_ms if is_over else None)
+            outbox.mark_failed(config.warehouse, *ids, error=said, given_up_at_ms=now_ms if is_over else None)
         kept += [f"{message_id}: {said}" for message_id in ids]
     return kept

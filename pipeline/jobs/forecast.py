@@ -33,10 +33,7 @@ _DISKS = f"""
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
-    """Replaces the forecasts made at the ends of windows; of windows under an hour, at the end of each hour.
-
-    Windows that do not divide a day have none: a day later no window begins at the same hour.
-    """
+    """Replaces the forecasts made at windows' ends (of short ones at each hour's); windows that do not divide a day have none."""
     step_ms = max(HOUR_MS, run.window_ms)
     ends_ms = sorted(window.end_ms for window in windows if window.end_ms % step_ms == 0)
     if not ends_ms or DAY_MS % step_ms:
@@ -71,9 +68,8 @@ def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_H
     per_s = pl.col("value") * 1000 / run.window_ms
     brokers = query(_BROKERS, BROKER_SHARE)
     total = pl.col("value").sum().over("step")
-    ratios = brokers.filter((total > 0) & (pl.col("expected_share") > 0)).with_columns(
-        value=pl.col("value") / total / pl.col("expected_share")
-    )
+    fair = pl.col("expected_share")
+    ratios = brokers.filter((total > 0) & (fair > 0)).with_columns(value=pl.col("value") / total / fair)
     return (
         history("share_ratio", "broker {}", ratios),
         history("bytes_per_s", "broker {}", brokers.with_columns(per_s), "volume"),
@@ -95,7 +91,6 @@ def _list_disks(run: RunContext, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _forecast(run: RunContext, history: _History, first_ms: int, end_ms: int) -> Iterator[Row]:
-    """Rows of the subjects that were there in the last day; `first_ms`: where the history begins."""
     step_ms = max(HOUR_MS, run.window_ms)
     day_steps = DAY_MS // step_ms
     values = history.values[: (end_ms - first_ms) // step_ms]

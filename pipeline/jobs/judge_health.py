@@ -20,12 +20,9 @@ from pipeline.verdicts.sources import SourceStatus
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
-    """Judges these windows, and again those after the first of them that have verdicts.
-
-    A changed window changes the count of windows above for those after it. Windows before count toward k of n only. A
-    later window that nobody measured yet gets no verdict, so that a run takes it up.
-    """
+    """Judges these windows, and later ones that have verdicts again, as their counts change; windows before only count."""
     gate, max_age_ms = run.cluster.gate, milliseconds_of(run.cluster.freshness)
+    patience_ms = gate.n * run.window_ms
     first_ms = min(window.start_ms for window in windows)
     judged_ms = run.starts_in((VERDICTS,), (TimeWindow(first_ms, END_OF_TIME_MS),)) | {w.start_ms for w in windows}
     reach = _reach(run, first_ms, gate.n)
@@ -43,9 +40,7 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
     verdicts = (
         *judge_broker_share(judged, gate, window_ms=run.window_ms, judged_from_ms=first_ms),
         *sources.judge_skipped(skipped, ratios, limit_value=gate.limit_ratio),
-        *sources.judge_sources(
-            arrivals, max_age_ms=max_age_ms, beginnings=beginnings, patience_ms=gate.n * run.window_ms
-        ),
+        *sources.judge_sources(arrivals, max_age_ms=max_age_ms, beginnings=beginnings, patience_ms=patience_ms),
         *judge_further_rules(run, first_ms, skipped),
     )
     return tuple(verdict for verdict in verdicts if verdict.window_start_ms in judged_ms)
@@ -73,15 +68,13 @@ def find_reassignments(run: RunContext, windows: Sequence[TimeWindow]) -> dict[i
     for start_ms, count in run.tuples(TOPIC_HEALTH, windows, "window_start_ms", "reassigning_count"):
         moving[start_ms] += count
     skipped = {}
-    for start_ms, count in moving.items():
-        if count:
-            why = f"a reassignment of {count:,} partition{'' if count == 1 else 's'} was running"
-            skipped[start_ms] = sources.SkippedWindow("incomplete", why)
+    for start_ms, count in ((start_ms, count) for start_ms, count in moving.items() if count):
+        why = f"a reassignment of {count:,} partition{'' if count == 1 else 's'} was running"
+        skipped[start_ms] = sources.SkippedWindow("incomplete", why)
     return skipped
 
 
 def _find_beginnings(run: RunContext) -> dict[str, sources.SourceBeginning]:
-    """When each source was first asked, and first brought anything, over all windows there are."""
     sql = (
         "SELECT source, min(window_start) AS asked, min(CASE WHEN arrived_count > 0 THEN window_start END) AS brought "
         "FROM status GROUP BY source"
@@ -91,5 +84,4 @@ def _find_beginnings(run: RunContext) -> dict[str, sources.SourceBeginning]:
 
 
 def _reach(run: RunContext, first_ms: int, n: int) -> tuple[TimeWindow]:
-    """Windows from before the first one judged to the newest."""
     return (TimeWindow(first_ms - HISTORY_FACTOR * n * run.window_ms, END_OF_TIME_MS),)

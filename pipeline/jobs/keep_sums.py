@@ -1,7 +1,4 @@
-"""Drops what a window was summed up from (`sums_only`): record batches, arrivals, key traffic, hashes of keys.
-
-A window needs them until it is replayed and judged, and its keys until the next one is replayed, which compares with them.
-"""
+"""Drops what a window was summed up from (`sums_only`), once it is replayed and judged, and the next one compared with its keys."""
 
 from collections.abc import Collection
 
@@ -32,8 +29,7 @@ def run(run: RunContext, judged: Collection[TimeWindow]) -> JobReport:
         return JobReport()
     for table in SUMMED_UP:
         run.replace(table, (), over)
-    held = [window.start_ms for window in held_windows(run)]
-    last = format_instant(min(held, default=over[-1].end_ms))[:10]
+    last = format_instant(min([window.start_ms for window in held_windows(run)], default=over[-1].end_ms))[:10]
     for table in EXPIRING:
         drop_dates(run.warehouse, table, last, where=f"cluster = {format_datafusion_text(run.cluster_name)}")
     return JobReport(notes=(f"sums_only: rows that {len(over)} windows were summed up from dropped",))

@@ -15,10 +15,7 @@ _MESSAGE_DAYS = 31  # for which the text of a message stays after it was deliver
 
 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
-    """Drops rows that are past their retention, compacts and vacuums, table by table.
-
-    Raises `StorageError` naming the tables that could not be maintained, after all others were.
-    """
+    """Drops expired rows, compacts and vacuums, table by table; `StorageError` names those that could not be maintained."""
     kept = {table: retention_of(config.retention, table) for table in TABLES}
     kept |= dict.fromkeys(EXPIRING, config.keys.retention)
     passing = (*SUMMED_UP, *EXPIRING) if config.sums_only else ()

@@ -28,8 +28,7 @@ _DELETABLE = """
         SELECT topic, partition, replica_id, min(log_start_offset) AS first_offset FROM state GROUP BY topic, partition, replica_id
     ) AS logs ON logs.topic = segments.topic AND logs.partition = segments.partition AND logs.replica_id = segments.broker_id
     WHERE deletable_at <= {end} AND coalesce(segments.last_offset, segments.base_offset) >= logs.first_offset
-"""
-"""Few of all segments that ever were: most were deleted since, and lie before their logs' starts."""
+"""  # few of all segments that ever were: most were deleted since, and lie before their logs' starts
 _LOGS = """
     SELECT * FROM (SELECT *,
         min(at_ms) OVER (PARTITION BY topic, topic_id, CASE state_source WHEN 'only_replica' THEN -1 ELSE partition END) AS first_ms
@@ -38,8 +37,7 @@ _LOGS = """
         CAST(CASE WHEN state_source = 'live_cluster' THEN observed_at ELSE as_of END AS BIGINT) / 1000 AS at_ms
     FROM state LEFT JOIN (SELECT window_start AS start, max(as_of) AS as_of FROM status GROUP BY window_start) ON state.window_start = start))
     WHERE replica_id = leader_id AND log_start_offset >= 0 AND log_end_offset >= 0 AND size_bytes >= 0
-"""
-"""Leaders' logs, and when each partition was first described. Where only replicas show a partition: when its topic was."""
+"""  # leaders' logs, and when each partition, or where only replicas show it, its topic was first described
 _TRAFFIC = """
     SELECT topic, topic_id, partition, leader_id, size_bytes, covered_offset_count + missing_offset_count AS offset_count, count_kind,
         missing_offset_count + compacted_record_count AS gone_count,
@@ -50,7 +48,6 @@ _LATE_RUNS = 10  # windows by which runs may take place later than theirs
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
-    """Replaces the measures of windows that were scored."""
     if not windows:
         return JobReport()
     version = run.replace(RULE_MEASURES, _measure(run, windows), windows)
@@ -114,9 +111,7 @@ def _load_appended(run: RunContext, windows: Sequence[TimeWindow]) -> list[Appen
     whole_ms -= find_skipped(status, max_age_ms=milliseconds_of(run.cluster.freshness)).keys()
     whole_ms -= set(traffic.filter(pl.col("count_kind") == "sampled")["start_ms"])
     starts_ms = [window.start_ms for window in windows]
-    found = (Appended(**row) for row in sum_appended(logs, traffic, starts_ms, run.window_ms).iter_rows(named=True))
-    return [
-        one
-        for one in found
-        if whole_ms.issuperset(range(one.since_ms - one.since_ms % run.window_ms, one.at_ms, run.window_ms))
-    ]
+    appended = sum_appended(logs, traffic, starts_ms, run.window_ms).iter_rows(named=True)
+    length_ms, found = run.window_ms, [Appended(**row) for row in appended]
+    spans = [range(one.since_ms - one.since_ms % length_ms, one.at_ms, length_ms) for one in found]
+    return [one for one, span in zip(found, spans, strict=True) if whole_ms.issuperset(span)]

@@ -1,9 +1,4 @@
-"""Turns verdicts into incidents and messages: `gold.verdicts`, `gold.incidents`, `gold.alert_outbox`.
-
-Incidents are folded over windows in time order, from the first window judged to the newest one known, starting from
-the incidents that were open before. A message is queued once per change and channel: the outbox keeps the first. What is there
-no more (a rule that is off, a source, a broker, a topic) is judged in no window again: its incidents are ended.
-"""
+"""Turns verdicts into incidents and messages, folding windows in time order; ends incidents of what is there no more."""
 
 import math
 from collections import defaultdict
@@ -12,18 +7,16 @@ from dataclasses import replace
 from functools import partial
 
 from pipeline.alerting.alertmanager import render_alert
-from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.content import Content
 from pipeline.alerting.digest import describe_digest
-from pipeline.alerting.incident_mail import describe_rule, describe_source
+from pipeline.alerting.incident_mail import describe_broker_share, describe_rule, describe_source
 from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts, load_open
 from pipeline.alerting.message import render_message
 from pipeline.alerting.mutes import Mute, find_mute, read_mutes
 from pipeline.alerting.webhook import render_webhook
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.errors import ConfigError
-from pipeline.evidence.gathering import gather_evidence
-from pipeline.evidence.incident import BrokerShareEvidence
+from pipeline.evidence.incident import BrokerShareEvidence, gather_evidence
 from pipeline.model.incident import ENDED, IncidentChange, OpenIncident, incident_of
 from pipeline.model.number_text import say_more
 from pipeline.model.verdict import HISTORY_FACTOR, Verdict
@@ -43,8 +36,7 @@ from pipeline.verdicts.rules import MOST_LINES
 from pipeline.verdicts.sources import CALM_BELOW, SourceStatus, find_skipped
 
 _Changes = Sequence[IncidentChange]
-_SOURCE_WORSENS_BY = 3.0
-"""Growth in missing items that triggers another message: a source that fades is reported a few times, not in every window."""
+_SOURCE_WORSENS_BY = 3.0  # a source that fades is reported a few times, not in every window
 
 
 def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow, str] | None = None) -> JobReport:
@@ -68,12 +60,11 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
         taken=set(earlier["incident_id"].to_pylist()),
     )
     changes = end_gone(run, opened, changes, verdicts)
-    mutes: tuple[Mute, ...] = ()
     problems: tuple[str, ...] = ()
     try:
         mutes = read_mutes(run.config.mail.mutes)
     except ConfigError as error:  # an unreadable file mutes nothing, and this is reported
-        problems = (f"nothing is muted: {error}",)
+        mutes, problems = (), (f"nothing is muted: {error}",)
     silenced = _silenced(run, changes, mutes)
     rows = ({**row_of(change, INCIDENTS), "silenced_by": silenced.get(change.key)} for change in changes)
     gone = {change.incident_id for change in changes if _has_no_verdict(change)}
@@ -97,7 +88,6 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
 
 
 def load_since(run: RunContext, first_ms: int, opened: Sequence[OpenIncident]) -> list[IncidentChange]:
-    """Changes in a window and after it, and those since the first of these incidents, or of the open ones, began."""
     changes = run.values(IncidentChange, INCIDENTS, (TimeWindow(first_ms, END_OF_TIME_MS),))
     began_ms = min((one.since_ms for one in (*(one.last for one in opened), *changes)), default=first_ms)
     if began_ms >= first_ms:
@@ -106,7 +96,6 @@ def load_since(run: RunContext, first_ms: int, opened: Sequence[OpenIncident]) -
 
 
 def load_history(run: RunContext, first_ms: int, known: _Changes) -> list[Verdict]:
-    """Verdicts before a window: of those that count toward k of n, and on known incidents' subjects since these began."""
     longest = max(run.cluster.gate.n, *(rule.n for rule in run.cluster.rules.values()))
     from_ms = max(0, first_ms - HISTORY_FACTOR * longest * run.window_ms)
     began_ms = min((from_ms, *(one.since_ms for one in known)))
@@ -114,12 +103,10 @@ def load_history(run: RunContext, first_ms: int, known: _Changes) -> list[Verdic
     if began_ms < from_ms:
         subjects = sorted({format_datafusion_text(f"{one.rule} {one.subject}") for one in known})
         wanted += f" OR rule || ' ' || subject IN ({', '.join(subjects)})"
-    before = (TimeWindow(began_ms, first_ms),)
-    return run.values(Verdict, VERDICTS, before, where=wanted)
+    return run.values(Verdict, VERDICTS, (TimeWindow(began_ms, first_ms),), where=wanted)
 
 
 def _silenced(run: RunContext, changes: _Changes, mutes: Sequence[Mute]) -> dict[str, str]:
-    """Why a change is not reported, by its key."""
     oldest_ms = run.as_of_ms - milliseconds_of(run.config.mail.tell_within) - run.window_ms
     silenced = {}
     parts: dict[str, list[str]] = defaultdict(list)
@@ -206,12 +193,9 @@ def _note(change: IncidentChange) -> str:
 def queue_messages(
     run: RunContext, changes: _Changes, verdicts: Sequence[Verdict], *, ended: _Changes = (), known: _Changes = ()
 ) -> int:
-    """Puts messages about changes into the outbox; what a channel has reported is not reported again.
+    """Puts changes into the outbox, once per channel; Alertmanager also gets all that `ended`; returns the outbox's version.
 
-    The end of an incident that a channel never reported (it was muted, or found by a run without notices) is no news.
-    Alertmanager groups by itself: it gets no digest. It also gets `ended`, all ends of incidents, muted ones too: its
-    alerts would go on firing. Of `known` incidents people heard, though no message is there. Verdicts of the changes' windows are among `verdicts`. Returns the outbox's version
-    afterwards.
+    Of `known` incidents people heard, though no message is there.
     """
     reported = reported_changes(run.warehouse, run.cluster_name)
     heard = {change.incident_id for change in known}
@@ -244,12 +228,10 @@ def queue_messages(
             report = run.config.report_link(run.cluster_name, change.window_start_ms)
             alert = render_alert(describe((change,)), change, alertmanager, report=report, now_ms=run.now_ms)
             messages.append(alert)
-    rows = run.table_of(ALERT_OUTBOX, messages)
-    return merge_rows(rows, run.warehouse, ALERT_OUTBOX, insert_only=True)
+    return merge_rows(run.table_of(ALERT_OUTBOX, messages), run.warehouse, ALERT_OUTBOX, insert_only=True)
 
 
 def _news(changes: Iterable[IncidentChange], reported: set[str], heard: set[str]) -> list[IncidentChange]:
-    """Changes a channel has not reported; `heard`: incidents it has."""
     known = heard | {incident_of(key) for key in reported}
     news = []
     for change in changes:
@@ -261,7 +243,6 @@ def _news(changes: Iterable[IncidentChange], reported: set[str], heard: set[str]
 
 
 def _group(changes: _Changes, digest_above: int) -> list[tuple[IncidentChange, ...]]:
-    """One change each, or all of a window together where they are many."""
     by_window: dict[int, list[IncidentChange]] = defaultdict(list)
     for change in changes:
         by_window[change.window_start_ms].append(change)
@@ -290,18 +271,13 @@ def end_gone(
 
 
 def list_skipped(run: RunContext, from_ms: int) -> Collection[int]:
-    """Starts of the windows from a moment on in which records are missing."""
     ensure_tables(run.warehouse, (WINDOW_STATUS,))
     statuses = run.values(SourceStatus, WINDOW_STATUS, (TimeWindow(from_ms, END_OF_TIME_MS),))
     return find_skipped(statuses, max_age_ms=milliseconds_of(run.cluster.freshness))
 
 
 def find_gone(run: RunContext, change: IncidentChange, skipped: Collection[int]) -> int | None:
-    """The first window in which an incident's subject has been gone for a day; None if it is there, or nobody can tell.
-
-    A broker that is away for less may be back, and its disk no less full. Windows in which records are missing, or nothing
-    of the kind was seen, tell nothing: it may be what is missing. `skipped`: those of the former, see `list_skipped`.
-    """
+    """The first window in which a subject has been gone for a day; None if it is there, or nobody can tell."""
     kind, _, name = change.subject.partition(" ")
     rule, table, seen = run.cluster.rules.get(change.rule), BROKER_SHARE, "true"
     if change.rule == SOURCE_ARRIVAL:
@@ -325,8 +301,7 @@ def find_gone(run: RunContext, change: IncidentChange, skipped: Collection[int])
         f"SELECT window_start, bool_or({is_there}) AS is_there FROM held "  # noqa: S608 - names of ours, texts quoted
         f"GROUP BY window_start HAVING {seen} ORDER BY window_start"
     )
-    span = (TimeWindow(change.window_start_ms, END_OF_TIME_MS),)
-    rows = run.query(sql, span, held=table)
+    rows = run.query(sql, (TimeWindow(change.window_start_ms, END_OF_TIME_MS),), held=table)
     rests_on_records = table not in (WINDOW_STATUS, RULE_MEASURES) and is_there != "false"
     missing = skipped if rests_on_records else ()
     seen_ms = change.window_start_ms

@@ -53,8 +53,7 @@ _SLOTS = """
     SELECT CAST(floor((date_part('epoch', max_timestamp) - date_part('epoch', window_start)) * 1000 / {slot_ms}) AS BIGINT)
         AS slot, leader_id AS broker_id, sum(size_bytes) AS size_bytes,
         sum(size_bytes * size_bytes / {half}) AS upper, sum(size_bytes * size_bytes % {half}) AS lower
-    FROM rows WHERE leader_id >= 0 AND max_timestamp IS NOT NULL AND NOT is_time_outlier GROUP BY 1, 2"""
-"""File by file: batches, unlike their sums, grow with the traffic."""
+    FROM rows WHERE leader_id >= 0 AND max_timestamp IS NOT NULL AND NOT is_time_outlier GROUP BY 1, 2"""  # file by file
 
 
 def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
@@ -73,7 +72,6 @@ def digest_inputs(run: RunContext, windows: Sequence[TimeWindow]) -> dict[TimeWi
 
 
 def judged_windows(run: RunContext, inputs: Mapping[TimeWindow, str]) -> set[TimeWindow]:
-    """Those of some windows that were judged from the inputs that they have now."""
     if not inputs:
         return set()
     judged_from = dict(run.tuples(VERDICTS, tuple(inputs), "window_start_ms", "judged_from"))
@@ -96,7 +94,6 @@ def run(spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...]) -
 
 
 def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
-    """Rows of one window, by table, without cluster."""
     start = instant_of(window.start_ms)
     state, brokers = run.load(CLUSTER_STATE, (window,)), pl.DataFrame(run.load(BROKERS, (window,)))
     key_traffic = pl.DataFrame(run.load(KEY_TRAFFIC, (window,), _OF_KEYS))
@@ -145,10 +142,7 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
 def load_window_zones(
     run: RunContext, window: TimeWindow, state: pl.DataFrame, brokers: Sequence[Row], described: pl.DataFrame
 ) -> WindowZones:
-    """Of a window; `state`, `brokers` and `described` are rows of `bronze.cluster_state`, `.brokers` and `.consumer_groups`.
-
-    Of several descriptions of a group the last one within the window counts.
-    """
+    """Zones of a window, by its rows of these tables; the last description of a group within the window counts."""
     zones, is_own = run.cluster.zones, pl.col("window_start") == instant_of(window.start_ms)
     last = described.filter(is_own & pl.col("member_id").is_not_null()).sort("observed_at")
     return WindowZones(
@@ -166,7 +160,6 @@ def load_window_zones(
 
 
 def load_zone_loads(run: RunContext, window: TimeWindow) -> ZoneLoads:
-    """Bytes of each partition of a window by its producers' zone."""
     state, brokers = pl.DataFrame(run.load(CLUSTER_STATE, (window,))), run.rows(BROKERS, (window,))
     zones = load_window_zones(run, window, state, brokers, pl.DataFrame(run.load(CONSUMER_GROUPS, ())))
     return list_zone_loads(zones, pl.DataFrame(run.query(_KEYED, (window,), rows=KEY_TRAFFIC)))
@@ -186,7 +179,6 @@ def with_rack_aware_term(shares: pa.Table, window: WindowZones) -> pa.Table:
 
 
 def sum_slots(run: RunContext, window: TimeWindow) -> pl.DataFrame:
-    """Sums each broker's load in every slot of a window, for the peak and the scatter of shares."""
     sums = run.query(_SLOTS.format(slot_ms=slot_ms(run.window_ms), half=HALF), (window,), rows=RECORD_BATCHES)
     return pl.DataFrame(sums).with_columns(join_squares(pl.col("upper"), pl.col("lower")).alias("squared"))
 

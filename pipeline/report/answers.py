@@ -1,12 +1,12 @@
 """Asks the tables a statement of `queries` and keeps the answer with the Spark SQL that gives the same rows."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from pipeline.config.storage import Folder
-from pipeline.model.number_text import format_cell
+from pipeline.model.number_text import format_cell, format_name
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
 from pipeline.report.queries import NEWEST
 from pipeline.runs import RunContext
@@ -20,16 +20,13 @@ from pipeline.tables.bronze import WINDOW_STATUS
 AnswerRow = dict[str, Any]
 LINES_TOGETHER = 5  # brokers whose lines can be distinguished on one plot; of more, each has a strip of its own
 STRIPS_SHOWN = 12
-BAND = ("lowest", "highest")
-"""Columns over all brokers, where not all have a column of their own or lines would cover each other."""
+BAND = ("lowest", "highest")  # columns over all brokers, where not all have a column of their own
 _TABLE = re.compile(r"\b(?:bronze|silver|gold)\.\w+")
 _BY_NAME = {table.name: table for table in TABLES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Rows of a statement, and the statement as `partition-health sql` takes it."""
-
     name: str
     sql: str
     columns: tuple[str, ...]
@@ -37,7 +34,6 @@ class Answer:
 
     @property
     def cells(self) -> list[list[str]]:
-        """The rows as `partition-health sql` prints them."""
         return [[format_cell(row[name]) for name in self.columns] for row in self.rows]
 
     @property
@@ -51,8 +47,6 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Context of the report's queries: a warehouse, a cluster, the period and its newest window."""
-
     warehouse: Folder
     cluster: str
     period: TimeWindow
@@ -85,9 +79,7 @@ def ask_newest(run: RunContext, until_ms: int) -> Asker | None:
     until = TimeWindow(0, until_ms)
     asker = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=until, window=until)
     (row,) = asker.ask("newest", NEWEST).rows
-    if row["newest"] is None:
-        return None
-    return replace(asker, window=run.window_at(milliseconds_of(row["newest"])))
+    return None if row["newest"] is None else replace(asker, window=run.window_at(milliseconds_of(row["newest"])))
 
 
 def pivot_columns(brokers: Sequence[int], expression: str) -> str:
@@ -98,10 +90,144 @@ def pivot_columns(brokers: Sequence[int], expression: str) -> str:
     >>> print(pivot_columns(range(40), "share").rpartition("\n")[2].strip())
     min(share) AS lowest, max(share) AS highest
     """
-    columns = [
-        f"max(CASE WHEN broker_id = {broker} THEN {expression} END) AS broker_{broker}"
-        for broker in brokers[:STRIPS_SHOWN]
-    ]
+    shown = brokers[:STRIPS_SHOWN]
+    columns = [f"max(CASE WHEN broker_id = {one} THEN {expression} END) AS broker_{one}" for one in shown]
     if len(brokers) > LINES_TOGETHER:
         columns.append(f"min({expression}) AS {BAND[0]}, max({expression}) AS {BAND[1]}")
     return ",\n       ".join(columns)
+
+
+MarkKind = Literal[
+    "bar", "hot", "minus", "part", "band", "fair", "limit", "range", "dot", "observed", "peers", "history"
+]  # areas, a thick line (`range`), lines across (`fair`, `limit`), points
+Cell = str | float | Callable[[AnswerRow], Any]  # a column's name, what a function makes of a row, or a constant
+Rows = Sequence[AnswerRow]
+
+UNKNOWN = "\N{EN DASH}"
+
+
+def cell_of(row: AnswerRow, cell: Cell) -> Any:  # noqa: ANN401 - a value of any column
+    return row[cell] if isinstance(cell, str) else cell(row) if callable(cell) else cell
+
+
+def format_known(value: float | None, write: Callable[[float], str]) -> str:
+    return UNKNOWN if value is None else write(value)
+
+
+def format_words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class ChartColumn:
+    title: str
+    value: Cell
+    write: Callable[[Any], str] = str
+    is_text = False
+
+    def text(self, row: AnswerRow) -> str:
+        return format_known(cell_of(row, self.value), self.write)
+
+
+@dataclass(frozen=True, slots=True)
+class Words(ChartColumn):
+    write: Callable[[Any], str] = format_name
+    is_text = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A mark as it is drawn; `at` and `width` in per cent of the plot or the time axis, `title` what it stands for."""
+
+    kind: str
+    at: float
+    width: float = 0.0
+    title: str = ""
+    label: str = ""  # what stands beside it
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    low: float
+    high: float
+
+    def at(self, value: float) -> float:
+        """Position of a value on the scale.
+
+        >>> Scale(0, 4).at(1), Scale(0, 4).at(9)
+        (25.0, 100.0)
+        """
+        span = self.high - self.low
+        return round(min(max(100 * (value - self.low) / span if span else 0.0, 0.0), 100.0), 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Marks of one kind, a point or a line across in each row where its value is known."""
+
+    kind: MarkKind | Callable[[AnswerRow], MarkKind]
+    value: Cell
+    write: Callable[[Any], str] | None = None  # of the value, for the mark's title
+    name: str = ""  # what the value is, for the mark's title; else the kind
+    legend: str = ""
+    start: Cell | None = None  # the other end, of an area
+    shown: Cell | None = None  # what the mark's title writes, if not the value
+
+    def ends(self, row: AnswerRow) -> tuple[float, ...]:
+        ends = tuple(cell_of(row, end) for end in (self.start, self.value) if end is not None)
+        return () if None in ends else ends
+
+    def draw(self, row: AnswerRow, scale: Scale) -> Iterable[Mark]:
+        if ends := self.ends(row):
+            low, *_, high = sorted(scale.at(end) for end in (*ends, *ends[-1:]))
+            kind = self.kind if isinstance(self.kind, str) else self.kind(row)
+            shown = ends[-1] if self.shown is None else cell_of(row, self.shown)
+            title = f"{self.name or kind} {self.write(shown)}" if self.write else ""
+            yield Mark(kind=kind, at=low, width=round(high - low, 3), title=title)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    name: str
+    sql: str
+    title: str | Callable[[Rows], str]
+    says: str | Callable[[Rows], str]  # what there is to see, in a sentence
+    columns: tuple[ChartColumn, ...]  # the plot stands after the first
+    marks: tuple[Point, ...] = ()
+    legend: tuple[tuple[str, str], ...] = ()  # of kinds of marks without an own text
+    scale: Callable[[Sequence[float]], Scale] | None = None  # of all values drawn; else from 0 to the largest
+    values: Mapping[str, str] | None = None  # for braces of the statement
+    select: Callable[[Rows], Rows] = lambda rows: rows
+    most_rows: int | None = None  # drawn; title and sentence are about all
+    is_marked: Cell = lambda _: False
+    key: Cell = lambda _: None  # what the page's filter looks at
+    group: Cell = lambda _: None  # titles this row and those below it
+    note: Cell = lambda _: None
+    is_shown_empty: bool = False  # its sentence says something without rows too
+
+    def draw(self, answer: Answer) -> "DrawnTable | None":
+        selected = self.select(answer.rows)
+        if not selected and not self.is_shown_empty:
+            return None
+        rows = selected[: self.most_rows]
+        ends = [end for row in rows for mark in self.marks if mark.kind != "band" for end in mark.ends(row)]
+        scale = self.scale(ends) if self.scale else Scale(min([0.0, *ends]), max([0.0, *ends]) * 1.04 or 1.0)
+        kinds = tuple((mark.kind, mark.legend) for mark in self.marks if mark.legend and isinstance(mark.kind, str))
+        return DrawnTable(
+            answer=answer,
+            chart=self,
+            title=self.title if isinstance(self.title, str) else self.title(selected),
+            says=self.says if isinstance(self.says, str) else self.says(selected),
+            rows=tuple((row, tuple(mark for marks in self.marks for mark in marks.draw(row, scale))) for row in rows),
+            legend=kinds + self.legend,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnTable:
+    answer: Answer
+    chart: Chart
+    title: str
+    says: str
+    rows: tuple[tuple[AnswerRow, tuple[Mark, ...]], ...]  # with their marks
+    legend: tuple[tuple[str, str], ...]  # kind of mark, meaning

@@ -14,8 +14,7 @@ from pipeline.model.number_text import (
     format_ratio,
 )
 from pipeline.report import queries
-from pipeline.report.answers import AnswerRow
-from pipeline.report.table_chart import ChartColumn, Point, Rows, Scale, TableChart, Words, format_words
+from pipeline.report.answers import AnswerRow, Chart, ChartColumn, Point, Rows, Scale, Words, format_words
 
 _MINUS = "\N{MINUS SIGN}"
 _SHOWN_BROKERS = 30
@@ -53,7 +52,7 @@ def _fair_times(name: str, row: AnswerRow) -> float | None:
     return None if row[name] is None else row["expected_share"] * row[name]
 
 
-SHARES = TableChart(
+SHARES = Chart(
     name="shares", sql=queries.SHARES, title="Brokers' shares of the bytes", says=_say_shares, most_rows=_SHOWN_BROKERS,
     columns=(
         BROKER,
@@ -73,9 +72,7 @@ SHARES = TableChart(
 )  # fmt: skip  # a table: a mark a line
 
 
-def causes_of(broker: int, explained: Sequence[str] = ()) -> TableChart:
-    """How a broker comes from its fair share to its share, term by term; `explained`: what that means."""
-
+def causes_of(broker: int, explained: Sequence[str] = ()) -> Chart:
     def say(rows: Rows) -> str:
         *steps, share = (row["end"] for row in rows if row["kind"] != "part")
         return (
@@ -83,7 +80,7 @@ def causes_of(broker: int, explained: Sequence[str] = ()) -> TableChart:
             f"into leaders, topic mix and partition skew. {' '.join(explained)}"
         )
 
-    return TableChart(
+    return Chart(
         name="causes", sql=queries.CAUSES, says=say, select=lambda rows: tuple(_steps(broker, rows)),
         title=lambda rows: f"Why broker {broker} is {'above' if rows[-1]['end'] >= rows[0]['end'] else 'below'} its fair share",
         columns=(Words("term", "term"), ChartColumn("points", "text")),
@@ -94,7 +91,6 @@ def causes_of(broker: int, explained: Sequence[str] = ()) -> TableChart:
 
 
 def _steps(broker: int, rows: Rows) -> Iterator[AnswerRow]:
-    """The fair share, what each term adds to it or takes away, and the share; nothing where it was not split."""
     row = next((row for row in rows if row["broker_id"] == broker), None)
     if row is None or row["leaders_term"] is None:
         return
@@ -139,7 +135,7 @@ def _mean_over(name: str, row: AnswerRow) -> float | None:
     return row["request_latency_avg_ms"] / row[name] if row[name] else None
 
 
-LATENCY = TableChart(
+LATENCY = Chart(
     name="latency", sql=queries.LATENCY, title="How long producers wait for each broker", says=_say_latency,
     select=lambda rows: [row for row in rows if row["request_latency_avg_ms"] is not None], most_rows=_SHOWN_BROKERS,
     columns=(
@@ -158,30 +154,23 @@ LATENCY = TableChart(
 
 
 def _say_room(rows: Rows) -> str:
-    fullest = max(row["share_ratio"] for row in rows)
-    says = (
-        f"As the load is spread now, the cluster can carry {format_percent(min(1.0, 1 / fullest))} of what its brokers "
-        f"could together; then broker {rows[0]['broker_id']} is full."
-    )
-    full = [row["hours_to_full"] for row in rows if row["hours_to_full"] is not None]
-    if full:
+    carried = format_percent(min(1.0, 1 / max(row["share_ratio"] for row in rows)))
+    says = f"As the load is spread now, the cluster can carry {carried} of what its brokers could together"
+    says += f"; then broker {rows[0]['broker_id']} is full."
+    if full := [row["hours_to_full"] for row in rows if row["hours_to_full"] is not None]:
         says += f" The first disk is full in {format_count(min(full))} h."
-    ahead = [row for row in rows if row["highest_ratio"] is not None]
-    if ahead:
+    if ahead := [row for row in rows if row["highest_ratio"] is not None]:
         highest = max(ahead, key=lambda row: row["highest_ratio"])
-        says += (
-            f" Of the next seven days' forecasts the highest is broker {highest['broker_id']} at "
-            f"{format_ratio(highest['highest_ratio'])} its fair share."
-        )
+        broker, ratio = highest["broker_id"], format_ratio(highest["highest_ratio"])
+        says += f" Of the next seven days' forecasts the highest is broker {broker} at {ratio} its fair share."
     return says
 
 
 def _carried(row: AnswerRow) -> float:
-    """The part of all brokers' capacity that is reached when this one is full."""
     return min(1.0, 1.0 / float(row["share_ratio"]))
 
 
-ROOM = TableChart(
+ROOM = Chart(
     name="room", sql=queries.ROOM, title="Usable capacity", says=_say_room,
     select=lambda rows: [row for row in rows if row["share_ratio"]], most_rows=_SHOWN_BROKERS,
     scale=lambda _: Scale(0.0, 1.04),
@@ -213,7 +202,7 @@ def _format_wait(waited_ms: float) -> str:
     return format_ms(waited_ms) if waited_ms else "none"
 
 
-WAITING = TableChart(
+WAITING = Chart(
     name="waiting", sql=queries.WAITING, title="What holds producers up", says=_say_waiting,
     columns=(
         Words("client", "client_id"),

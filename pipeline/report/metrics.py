@@ -1,12 +1,4 @@
-"""Metrics for Prometheus about the newest judged window: a file for node_exporter, and a push to a Pushgateway.
-
-The text keeps to what OpenMetrics and the older format share: gauges without timestamps or quotes in their help, so that
-node_exporter's textfile collector reads it too. A family's statement groups by its labels, so that no two rows give one
-series; a topic that was deleted and made anew is one topic.
-
-References:
-    Prometheus, "Metric and label naming": base units (seconds, bytes, ratios), the unit as suffix, no label without a bound.
-"""
+"""Metrics for Prometheus about the newest judged window, as OpenMetrics and node_exporter read them: to a file, to a Pushgateway."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,8 +10,8 @@ from prometheus_client.registry import Collector
 
 from pipeline.alerting.http_request import EXCHANGE_ERRORS, describe_exchange, exchange_once
 from pipeline.config.sections import Pushgateway, cluster_slug
-from pipeline.durable_files import replace_file
 from pipeline.errors import DeliveryError, PipelineError
+from pipeline.files import replace_file
 from pipeline.measures import disks
 from pipeline.model.window import END_OF_TIME_MS
 from pipeline.report.answers import ask_newest
@@ -32,8 +24,6 @@ _DAY = "cluster = {cluster} AND window_date = {date} AND window_start = {window}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaugeFamily:
-    """Metrics with the same labels from one table."""
-
     source: str  # what follows FROM
     labels: Mapping[str, str] = field(default_factory=dict)  # expressions by label, beside `cluster`
     metrics: Mapping[str, tuple[str, str]]  # by name without prefix: aggregate over the rows of a label set, meaning
@@ -46,7 +36,6 @@ class GaugeFamily:
 
     @property
     def sql(self) -> str:
-        """The statement, with cluster, window and limits in braces."""
         selected = [f"{expression} AS {label}" for label, expression in self.labels.items()]
         selected += [f"{expression} AS {name}" for name, (expression, _) in self.metrics.items()]
         grouped = f" GROUP BY {', '.join(self.labels.values())}" if self.labels else ""
@@ -157,8 +146,6 @@ _JOB = "partition_health"
 
 
 class WindowMetrics(Collector):
-    """Metrics of a cluster's newest judged window; none where no window was judged."""
-
     def __init__(self, run: RunContext) -> None:
         self._run = run
 
@@ -178,7 +165,6 @@ class WindowMetrics(Collector):
 
 
 def publish_metrics(run: RunContext) -> tuple[str, ...]:
-    """Writes the file and pushes, as configured; returns a note of a failure, which stops no run."""
     config = run.config.metrics
     if config.textfile_folder is None and config.pushgateway is None:
         return ()

@@ -1,9 +1,4 @@
-"""The page: every cluster's sections, put into one HTML file that needs nothing else and reaches nothing.
-
-References:
-    Content Security Policy Level 3: a `meta` element states the policy, a script or style of the page is named by its hash.
-    No style attribute and no handler is ever allowed by it, so nothing in a name can act even where escaping failed.
-"""
+"""The page: every cluster's sections in one HTML file, which reaches nothing; its policy names script and style by their hashes."""
 
 import base64
 import hashlib
@@ -13,22 +8,28 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from pipeline import charts
 from pipeline.alerting.message import load_templates
-from pipeline.charts import palette
 from pipeline.config.sections import report_name
-from pipeline.durable_files import replace_file
 from pipeline.errors import NothingUsableError, PipelineError
+from pipeline.files import replace_file
 from pipeline.model.number_text import escape_hidden, format_between, format_bytes, format_clock, format_name
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report import queries
-from pipeline.report.answers import Asker, ask_newest
+from pipeline.report.answers import Asker, Chart, ChartColumn, DrawnTable, Point, Rows, Words, ask_newest, cell_of
 from pipeline.report.brokers import LATENCY, ROOM, SHARES, WAITING, causes_of
-from pipeline.report.quality import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES
-from pipeline.report.status import Status, find_status
-from pipeline.report.table_chart import ChartColumn, DrawnTable, Point, Rows, TableChart, Words, cell_of
+from pipeline.report.status import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES, Status, find_status
 from pipeline.report.timeline import LATENCY_LINES, SHARE_LINES, TimeStrip, draw_strip
-from pipeline.report.topics import HOT_KEYS, draw_heat_map, partitions_of, topics_of
-from pipeline.report.what_if import ADVICE, BACK_TESTS, KEPT_PROMISES, REPLAY
+from pipeline.report.topics import (
+    ADVICE,
+    BACK_TESTS,
+    HOT_KEYS,
+    KEPT_PROMISES,
+    REPLAY,
+    draw_heat_map,
+    partitions_of,
+    topics_of,
+)
 from pipeline.runs import RunContext
 from pipeline.storage.outbox import pending
 from pipeline.storage.tables_on_disk import ensure_tables
@@ -52,7 +53,7 @@ def _say(rows: Rows) -> str:
     return f"{format_bytes(between)} go from zone to zone{money}; of what is produced {across / whole:.0%}.{guess}"
 
 
-ZONES = TableChart(
+ZONES = Chart(
     name="zones", sql=queries.ZONES, title="Bytes from zone to zone", says=_say, most_rows=_SHOWN,
     columns=(
         Words("kind", "kind"),
@@ -69,8 +70,6 @@ ZONES = TableChart(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSection:
-    """A titled part of a cluster's report; charts that nothing is known for are left out."""
-
     name: str
     title: str
     rows: tuple[DrawnTable, ...]
@@ -94,9 +93,8 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
     """A cluster's report on the newest window judged before an instant, `length_ms` back; `NothingUsableError` without."""
     newest = ask_newest(run, until_ms)
     if newest is None:
-        raise NothingUsableError(
-            f"no window of cluster {run.cluster_name} was judged until then; `partition-health run` does it"
-        )
+        judged = f"no window of cluster {run.cluster_name} was judged until then"
+        raise NothingUsableError(f"{judged}; `partition-health run` does it")
     # an older warehouse lacks some of these, and columns of the others
     ensure_tables(run.warehouse, (PROMISES, FORECAST, VERDICTS, INCIDENTS, BROKER_SHARE, ZONE_TRAFFIC))
     window = newest.window
@@ -126,17 +124,15 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
     explained = status.explained or dict.fromkeys((*fair, 0)[:1], ())  # else of the highest share ratio
     first = next(iter(explained))
 
-    def draw(*charts: TableChart) -> tuple[DrawnTable, ...]:
+    def draw(*charts: Chart) -> tuple[DrawnTable, ...]:
         drawn = (chart.draw(asker.ask(chart.name, chart.sql, chart.values)) for chart in charts)
         return tuple(chart for chart in drawn if chart is not None)
 
-    def of_each(chart_of: Callable[[int], TableChart]) -> tuple[TableChart, ...]:
-        """A chart for each broker; names of charts occur once."""
+    def of_each(chart_of: Callable[[int], Chart]) -> tuple[Chart, ...]:
         charts = {broker: chart_of(broker) for broker in explained}
-        return tuple(
-            chart if broker == first else replace(chart, name=f"{chart.name}_{broker}")
-            for broker, chart in charts.items()
-        )
+        others = {broker: chart for broker, chart in charts.items() if broker != first}
+        rest = {broker: replace(chart, name=f"{chart.name}_{broker}") for broker, chart in others.items()}
+        return tuple((charts | rest).values())
 
     causes = of_each(lambda broker: causes_of(broker, explained[broker]))
     topics = of_each(lambda broker: topics_of(broker, fair.get(broker, 0.0)))
@@ -164,7 +160,7 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
 def render_report(clusters: Sequence[ClusterReport], *, now_ms: int, command: str) -> str:
     """The page of one cluster or several; the same arguments give the same text."""
     environment = load_templates("pipeline.report")
-    style = environment.get_template("report.css.j2").render(palette=palette)
+    style = environment.get_template("report.css.j2").render(palette=charts)
     script = files("pipeline.report").joinpath("templates/report.js").read_text(encoding="utf-8")
     return environment.get_template("report.html.j2").render(
         clusters=clusters,
@@ -183,7 +179,7 @@ def render_list(
 ) -> str:
     """Renders a page that links files at `root`: name, cluster, window and badge of reports; name and cluster of Data Docs."""
     environment = load_templates("pipeline.report")
-    style = environment.get_template("report.css.j2").render(palette=palette)
+    style = environment.get_template("report.css.j2").render(palette=charts)
     return environment.get_template("list.html.j2").render(reports=reports, root=root, data_docs=data_docs, style=style)
 
 
@@ -196,22 +192,16 @@ def _source_hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
-_MOST_REPORTS = 24
-"""A backfill writes reports of its newest windows only, and those that messages name: any other is `partition-health report --window`."""
+_MOST_REPORTS = 24  # of a backfill: the newest, beside those that messages name
 
 
 def write_report(html: str, path: Path) -> None:
-    """Writes a page as a whole; a reader finds the old one or the new one; `OSError` if it cannot be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, html.encode(), mode=0o644)
 
 
 def write_reports(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[str, ...]:
-    """Writes the report of the newest judged window and of those in which an incident changed, and deletes expired ones.
-
-    A message may be about a window of another run, as when windows came late: what it names is there before it leaves.
-    Returns what people should know: where the newest is, or why there is none. A report that fails stops no run.
-    """
+    """Writes reports of the newest judged window and of those in which an incident changed; returns notes, and stops no run."""
     starts_ms = {start_ms for (start_ms,) in run.tuples(INCIDENTS, windows, "window_start_ms")}
     newest = sorted(starts_ms | {max(windows).start_ms})[-_MOST_REPORTS:]
     path, length_ms = None, milliseconds_of(run.config.report.period)
@@ -231,6 +221,5 @@ def write_reports(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[str, 
 
 
 def list_missing(run: RunContext) -> list[int]:
-    """Starts of windows that waiting messages are about, and whose report is not there."""
     waiting = {one.window_start_ms for one in pending(run.warehouse) if one.cluster == run.cluster_name}
     return sorted(ms for ms in waiting if not run.config.report_path(run.cluster_name, ms).exists())

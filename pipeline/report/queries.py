@@ -1,9 +1,4 @@
-"""Queries of the report: every chart is the answer to one statement, which the page shows next to it.
-
-A statement keeps to what Spark SQL and DataFusion read alike. In braces stand literals that `answers` fills in, as each of
-the two writes them: `cluster`; `window` and `date`, the newest window and its day; `first` and `end`, the period; others by
-what is asked. Every order is total, so that a `LIMIT` always leaves the same rows.
-"""
+"""Queries of the report, as Spark SQL and DataFusion read them; `answers` fills in what stands in braces; every order is total."""
 
 from pipeline.measures import disks
 
@@ -58,8 +53,7 @@ SELECT broker_id, max(share_ratio) AS highest_ratio
 FROM gold.broker_share
 WHERE {_PERIOD}
 GROUP BY broker_id
-ORDER BY highest_ratio DESC NULLS LAST, broker_id"""
-"""Brokers by the highest share ratio of the period: the first have strips where not all have."""
+ORDER BY highest_ratio DESC NULLS LAST, broker_id"""  # brokers by the highest share ratio of the period
 
 SHARE_LINES = f"""\
 SELECT window_start, {{columns}}
@@ -73,8 +67,7 @@ SELECT broker_id, max(request_latency_avg_ms) AS highest_ms
 FROM gold.latency
 WHERE {_PERIOD} AND client_id = '*' AND request_latency_avg_ms IS NOT NULL
 GROUP BY broker_id
-ORDER BY highest_ms DESC, broker_id"""
-"""The same by the longest mean latency."""
+ORDER BY highest_ms DESC, broker_id"""  # the same by the longest mean latency
 
 LATENCY_LINES = f"""\
 SELECT window_start, {{columns}}

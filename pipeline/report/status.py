@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 from pipeline.alerting.incidents import open_before
-from pipeline.evidence.brief import describe_brief
-from pipeline.evidence.causes import explain_cause
-from pipeline.evidence.gathering import gather_evidence
-from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence
+from pipeline.evidence.brief import describe_brief, explain_cause
+from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence, gather_evidence
 from pipeline.model.incident import IncidentChange
-from pipeline.model.number_text import format_clock, format_name, format_span
+from pipeline.model.number_text import format_clock, format_count, format_name, format_percent, format_span
 from pipeline.model.verdict import Verdict
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.report import queries
+from pipeline.report.answers import AnswerRow, Chart, ChartColumn, Point, Rows, Scale, Words, format_known, format_words
 from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL, format_measure
 from pipeline.runs import RunContext
 from pipeline.tables.gold import VERDICTS
@@ -46,11 +47,7 @@ def find_status(run: RunContext, window: TimeWindow) -> Status:
     starts_ms = {change.window_start_ms for change in (first, *hot)} | {window.start_ms}
     verdicts = run.values(Verdict, VERDICTS, [run.window_at(start_ms) for start_ms in sorted(starts_ms)])
     gathered = {change.key: _gather_newest(run, change, verdicts) for change in (first, *hot)}
-    explained = {
-        evidence.broker_id: explain_cause(evidence)
-        for evidence in gathered.values()
-        if isinstance(evidence, BrokerShareEvidence)
-    }
+    found = [evidence for evidence in gathered.values() if isinstance(evidence, BrokerShareEvidence)]
     is_blind = first.rule == SOURCE_ARRIVAL
     brief = describe_brief(gathered[first.key])
     return Status(
@@ -59,7 +56,7 @@ def find_status(run: RunContext, window: TimeWindow) -> Status:
         headline=brief.headline,
         facts=brief.facts,
         others=tuple(_sentence(change) for change in rest),
-        explained=explained,
+        explained={evidence.broker_id: explain_cause(evidence) for evidence in found},
     )
 
 
@@ -101,3 +98,86 @@ def _sentence(change: IncidentChange) -> str:
     peak = "" if change.peak_value is None else f", at most {format_measure(change.rule, change.peak_value)}"
     limit = format_measure(change.rule, change.limit_value)
     return f"{format_name(change.subject)}, {change.rule.replace('_', ' ')}{peak} where {limit} is the limit"
+
+
+_name = partial(format_name, limit=120)
+_reason = partial(format_name, limit=400)
+
+
+def _part_arrived(row: AnswerRow) -> float | None:
+    return min(1.0, row["arrived_count"] / row["expected_count"]) if row["expected_count"] else None
+
+
+def _age(row: AnswerRow) -> str | None:
+    if row["newest_at"] is None or row["as_of"] is None:
+        return None
+    age_ms = max(0, milliseconds_of(row["as_of"]) - milliseconds_of(row["newest_at"]))
+    return format_span(age_ms - age_ms % 1000)
+
+
+def _say_sources(rows: Rows) -> str:
+    lacking = sum(bool(row["missing"]) or (row["expected_count"] or 0) > row["arrived_count"] for row in rows)
+    return f"{lacking} of {len(rows)} sources lack something." if lacking else "Everything expected arrived."
+
+
+def _say_count(name: str, some: str, none: str, rows: Rows) -> str:
+    count = sum(row[name] for row in rows)
+    return f"{format_count(count)} {some}" if count else none
+
+
+SOURCES = Chart(
+    name="sources", sql=queries.SOURCES, title="Sources", says=_say_sources, is_shown_empty=True,
+    scale=lambda _: Scale(0.0, 1.0),
+    columns=(
+        Words("source", "source", str),
+        ChartColumn("complete", _part_arrived, format_percent),
+        ChartColumn("arrived", "arrived_count", format_count),
+        ChartColumn("expected", "expected_count", format_count),
+        ChartColumn("age of newest", _age),
+        ChartColumn("problems", "problem_count", format_count),
+        Words("data gate", "is_trusted", lambda trusted: "passed" if trusted else "not passed"),
+    ),
+    marks=(Point("bar", _part_arrived, legend="part of what was expected that arrived", start=0.0),),
+    is_marked=lambda row: _part_arrived(row) not in {None, 1.0}, note=lambda row: _reason(row["missing"] or ""),
+)  # fmt: skip  # a table: short fields share a line
+
+JUDGED = Chart(
+    name="judged", sql=queries.JUDGED, title="Above a limit in this window",
+    says=lambda rows: "Failing first; a warning fails once it has lasted long enough." if rows else "Nothing is above its limit.",
+    is_shown_empty=True,
+    columns=(
+        Words("subject", "subject", _name),
+        ChartColumn("value", lambda row: format_known(row["value"], partial(format_measure, row["rule"]))),
+        ChartColumn("limit", lambda row: format_measure(row["rule"], row["limit_value"])),
+        Words("verdict", "verdict"),
+        Words("rule", "rule", format_words),
+        Words("reason", "reason", _reason),
+    ),
+    is_marked=lambda row: row["verdict"] == "fail",
+)  # fmt: skip  # a table: short fields share a line
+
+QUARANTINE = Chart(
+    name="quarantine", sql=queries.QUARANTINE, title="Quarantine",
+    says=partial(_say_count, "place_count", "places in the input were refused or are suspect.", "No input was refused."),
+    is_shown_empty=True,
+    columns=(
+        Words("reason", "reason", _reason),
+        ChartColumn("places", "place_count", format_count),
+        Words("source", "source"),
+        Words("severity", "severity"),
+        Words("first file", "first_path", _name),
+    ),
+)  # fmt: skip  # a table: short fields share a line
+
+ABSTENTIONS = Chart(
+    name="abstentions", sql=queries.ABSTENTIONS, title="Abstentions",
+    says=partial(_say_count, "subject_count", "subjects were not judged.", "Every subject was judged."),
+    is_shown_empty=True,
+    columns=(
+        Words("rule", "rule", format_words),
+        ChartColumn("subjects", "subject_count", format_count),
+        Words("verdict", "verdict", format_words),
+        Words("such as", "first_subject", _name),
+        Words("reason", "first_reason", _reason),
+    ),
+)  # fmt: skip  # a table: short fields share a line

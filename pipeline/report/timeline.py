@@ -9,9 +9,8 @@ from typing import Any
 from pipeline.model.number_text import format_clock, format_ms, format_name, format_percent
 from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
 from pipeline.report import queries
-from pipeline.report.answers import BAND, STRIPS_SHOWN, Answer, AnswerRow, Asker, pivot_columns
+from pipeline.report.answers import BAND, STRIPS_SHOWN, Answer, AnswerRow, Asker, Mark, Scale, pivot_columns
 from pipeline.report.brokers import is_above
-from pipeline.report.table_chart import Mark, Scale
 from pipeline.rules import format_measure
 
 _MOST_TICKS = 4
@@ -22,14 +21,11 @@ VERDICTS = {
     "warn": "above a limit, not yet long enough to fail",
     "not_enough_traffic": "not enough traffic to judge",
     "ok": "nothing above a limit",
-}
-"""Kinds of windows by what is worst in them, worst first."""
+}  # kinds of windows by what is worst in them, worst first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeStrip:
-    """The verdicts of every window, and the incidents below them."""
-
     answer: Answer
     incidents: Answer
     axis: Scale
@@ -65,14 +61,12 @@ def _window(row: AnswerRow, axis: Scale, window_ms: int) -> Mark:
     start_ms = milliseconds_of(row["window_start"])
     kind = next((kind for kind in ("fail", "blind", "warn") if row[kind]), "ok" if row["ok"] else "not_enough_traffic")
     counts = ", ".join(f"{row[kind]} {kind.replace('_', ' ')}" for kind in VERDICTS if row[kind])
-    at = axis.at(start_ms)
-    width = round(axis.at(start_ms + window_ms) - at, 3)
-    return Mark(kind=kind, at=at, width=width, title=f"{format_clock(start_ms)}: {counts}")
+    at, end = axis.at(start_ms), axis.at(start_ms + window_ms)
+    return Mark(kind=kind, at=at, width=round(end - at, 3), title=f"{format_clock(start_ms)}: {counts}")
 
 
 def _incident(row: AnswerRow, axis: Scale, span: TimeWindow, window_ms: int) -> Mark:
-    since_ms = milliseconds_of(row["since"])
-    resolved = row["resolved_in"]
+    since_ms, resolved = milliseconds_of(row["since"]), row["resolved_in"]
     end_ms = span.end_ms if resolved is None else milliseconds_of(resolved) + window_ms
     at = axis.at(since_ms)
     peak = "" if row["peak_value"] is None else f", at most {format_measure(row['rule'], row['peak_value'])}"
@@ -100,22 +94,15 @@ class ChartOverWindows:
     write: Callable[[float], str]
 
     def draw(self, asker: Asker, shares: Answer, strip: TimeStrip) -> tuple[dict[str, Any], ...]:
-        """A line per broker as the page lays it out, broken where windows are missing; nothing where nobody is known.
-
-        A path is in a box of 1000 by 100, its top the largest value of all brokers; levels are lines across: height in per
-        cent, class, text. With a band, from the lowest to the highest broker, every line has a strip of its own.
-        """
+        """A line per broker, broken where windows are missing, in a box of 1000 by 100; with a band every line has a strip of its own."""
         brokers = [row["broker_id"] for row in asker.ask(f"{self.name}_ranks", self.ranks).rows]
         if not brokers:
             return ()
         answer = asker.ask(self.name, self.sql, {"columns": pivot_columns(brokers, self.expression)})
-        levels: list[tuple[float, str, str]] = []
-        hot: set[str] = set()
-        first = next((row for row in shares.rows if row["limit_value"]), None)
-        if self.has_limit and first is not None:
-            fair = first["expected_share"]
-            levels = [(fair, "fair", ""), (fair * first["limit_value"], "limit", "")]
-            hot = {f"broker_{row['broker_id']}" for row in shares.rows if is_above(row)}
+        limited = [row for row in shares.rows if row["limit_value"]][:1] if self.has_limit else []
+        levels = [(row["expected_share"], "fair", "") for row in limited]
+        levels += [(row["expected_share"] * row["limit_value"], "limit", "") for row in limited]
+        hot = {f"broker_{row['broker_id']}" for row in shares.rows if is_above(row)} if limited else set()
         values = {name: [row[name] for row in answer.rows] for name in answer.columns[1:]}
         known = [value for line in values.values() for value in line if value is not None]
         has_strips = BAND[0] in values
@@ -125,11 +112,10 @@ class ChartOverWindows:
         names = [name for name in values if name not in BAND]
         kinds = {name: f"line{0 if has_strips else index}" for index, name in enumerate(sorted(names))}
         starts = [milliseconds_of(row["window_start"]) for row in answer.rows]
-        says, count = self.says, len(brokers)
+        says, most = self.says, f"the {STRIPS_SHOWN} of {len(brokers)} brokers that were {self.order}"
         if has_strips:
-            most = f"the {STRIPS_SHOWN} of {count} brokers that were {self.order}"
             says += (
-                f" A strip for {most if count > STRIPS_SHOWN else 'each broker'}: its newest value and its highest. Grey: from "
+                f" A strip for {most if len(brokers) > STRIPS_SHOWN else 'each broker'}: its newest value and its highest. Grey: from "
                 f"the lowest to the highest of all brokers. Strips reach from {self.write(upright.low)} to {self.write(top)}."
             )
         drawn = {
@@ -178,7 +164,6 @@ def round_values(top: float) -> list[float]:
 
 
 def _band(answer: Answer, strip: TimeStrip, upright: Scale) -> str:
-    """Draws the area from the lowest to the highest broker, a step per window."""
     low, high = BAND
     return "".join(
         f"M{10 * strip.axis.at(start_ms):.1f} {_HEIGHT - upright.at(row[high]):.2f}"

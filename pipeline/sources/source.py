@@ -25,14 +25,14 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeVar
 
-from pipeline.config.source import SourceSettings
+from pipeline.config.section import SourceSettings
 from pipeline.errors import InputError
+from pipeline.files import MOST_TEXT_BYTES, read_small
 from pipeline.model.cluster import ClusterHistory, ConsumerGroupMember, DirectorySpace, PartitionState, ReplicaState
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import LogTree
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import LATEST_MS, TimeWindow
-from pipeline.regular_files import MOST_TEXT_BYTES, read_small
 from pipeline.sources.questions import ClusterQuestion, Finding, SourceAvailability
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from pipeline.config.storage import Folder, RemoteFolder
-from pipeline.durable_files import sync_path
 from pipeline.errors import PipelineError, StorageError
-from pipeline.regular_files import MOST_TEXT_BYTES, read_small
+from pipeline.files import MOST_TEXT_BYTES, read_small, sync_path
 
 ON_READ = "restore this folder from a backup, or move it away and run its windows again"
 ON_REMOTE = "see whether the object store answers, then run again"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pipeline.config.source import is_record_source
+from pipeline.config.section import is_record_source
 from pipeline.model.verdict import Verdict, VerdictKind
 from pipeline.model.window import format_instant
 from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dags.airflow_home import airflow_environment
+from dags.serve import airflow_environment
 from tests.lab.process import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]

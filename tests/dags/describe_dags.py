@@ -6,7 +6,7 @@ Arguments: `WINDOW+GRACE` of schedules whose runs are printed, too.
 import json
 import sys
 
-from dags.airflow_home import DAGS_FOLDER
+from dags.serve import DAGS_FOLDER
 from pipeline import errors
 
 ERRORS = {

@@ -7,7 +7,7 @@ import json
 import sys
 from collections import Counter, defaultdict
 
-from dags.airflow_home import DAGS_FOLDER
+from dags.serve import DAGS_FOLDER
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ Argument: a JSON list of steps. `["judged", EXTRA]` is an event of the asset of 
 import json
 import sys
 
-from dags.airflow_home import DAGS_FOLDER
+from dags.serve import DAGS_FOLDER
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 
-from dags.airflow_home import DAGS_FOLDER
+from dags.serve import DAGS_FOLDER
 from tests.dags.ask_as_viewer import ask
 from tests.dags.run_dags import run
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dags.airflow_home import DAGS_FOLDER
+from dags.serve import DAGS_FOLDER
 from pipeline.config_file import load_config
 from pipeline.environment import cache_directory
 from pipeline.storage.java import find_delta_jars, find_java, write_java_shim

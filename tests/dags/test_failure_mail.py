@@ -8,7 +8,7 @@ from email import message_from_bytes
 from email.policy import default
 from pathlib import Path
 
-from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.alerting.message import render_message
 from pipeline.alerting.webhook import render_webhook
 from pipeline.config_file import load_config

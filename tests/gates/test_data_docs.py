@@ -14,7 +14,7 @@ from html import unescape
 import pytest
 
 from expectations.actions import write_data_docs
-from expectations.rows import ExpectRowsToHold
+from expectations.checkpoints import ExpectRowsToHold
 from expectations.suite_files import SUITES
 from tests.gates.data_docs import HOSTILE, check_suites, write_pages
 from tests.gates.rows import gate_run

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.advice.slow_broker import BrokerAnswers, HotBroker, check_broker
-from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.advice.following import BrokerAnswers, HotBroker, check_broker
 from pipeline.alerting.digest import describe_digest
-from pipeline.alerting.incident_mail import describe_rule, describe_source
+from pipeline.alerting.incident_mail import describe_broker_share, describe_rule, describe_source
 from pipeline.alerting.message import render_message
 from pipeline.evidence.incident import IncidentEvidence
 from tests.lab.browser import LEAST_CONTRAST, SCHEMES, WIDTHS, find_chromium, running_browser

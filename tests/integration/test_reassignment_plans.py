@@ -13,9 +13,9 @@ from email.policy import default
 import pytest
 from confluent_kafka import Producer
 
+from pipeline.advice.following import HotBroker
 from pipeline.advice.recommendations import recommend
-from pipeline.advice.slow_broker import HotBroker
-from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.config_file import load_config
 from pipeline.jobs import deliver_alerts, ingest, judge_health, raise_incidents, score_health
 from pipeline.jobs import recommend as recommend_job

@@ -7,7 +7,7 @@ import dataclasses
 
 import pytest
 
-from pipeline.jobs.replay.plans import WindowReplay
+from pipeline.jobs.replay import WindowReplay
 from tests.engines import sail
 
 SLOW_MINUTE, SEEDS = 4, 3

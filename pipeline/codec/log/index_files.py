@@ -27,8 +27,8 @@ from pipeline.codec.log.batch_headers import HeaderScan
 from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.codec.log.segment import iter_batches
 from pipeline.errors import InputError, parser
+from pipeline.files import open_regular, read_small
 from pipeline.model.log import BatchHeader, Problem
-from pipeline.regular_files import open_regular, read_small
 
 OFFSET_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])  # relative to the segment's base offset, as the next
 TIME_ENTRY = np.dtype([("timestamp_ms", ">i8"), ("offset", ">i4")])

@@ -30,8 +30,8 @@ from pipeline.codec.log.batch_headers import BATCH_HEADER_BYTES, LOG_OVERHEAD_BY
 from pipeline.codec.log.compression import MAX_OUTPUT_BYTES, MAX_OUTPUT_RATIO, UNBOUNDED_RATIO_BYTES
 from pipeline.codec.log.record_batch import read_entry_records
 from pipeline.errors import InputError
+from pipeline.files import open_regular
 from pipeline.model.log import BatchHeader, Problem
-from pipeline.regular_files import open_regular
 
 _LENGTH_AND_MAGIC = struct.Struct(">i4xB")  # at byte 8 of an entry
 _BATCH_HEADER = np.dtype([(n, f">{code}") for n, code in zip(form.HEADER_FIELDS, form.HEADER_CODES, strict=True)])

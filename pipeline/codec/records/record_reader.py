@@ -17,7 +17,7 @@ from pipeline.codec.log.segment import CHUNK_BYTES
 from pipeline.codec.records.record_kernels import decode_batches
 from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
 from pipeline.errors import InputError
-from pipeline.regular_files import open_regular
+from pipeline.files import open_regular
 
 GROUP_BYTES = 1 << 20  # decompressed before the kernel runs over it: small enough to be still in the cache
 MOST_BATCH_RECORDS = 4 << 20  # of a chunk decoded at once, too: 200 MB; a producer's buffer holds as many at most

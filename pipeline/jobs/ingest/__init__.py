@@ -1,10 +1,4 @@
-"""Reads a cluster's sources into bronze and silver and commits the windows.
-
-One Spark job reads everything once, segments (or offset ranges) and scrapes, into Parquet parts by kind. The driver sees what
-the run covers before it writes; Spark makes every table that grows of the parts. Every table's windows are replaced; `bronze.window_status` is written last and vouches for them. A window for which a
-source now covers less than what is stored (retention took segments, scrapes were rotated away) keeps that source's stored
-rows and is marked `source_expired`. Windows that are replaced are not trusted until the data gate has passed over them again.
-"""
+"""Reads a cluster's sources once into bronze and silver; `bronze.window_status`, written last, vouches for the windows."""
 
 import time
 from functools import partial, reduce
@@ -21,19 +15,19 @@ from pipeline.engine import count_task_slots, describe_work
 from pipeline.errors import NothingUsableError
 from pipeline.jobs.ingest.cluster import merge_problems, merge_segments, write_cluster
 from pipeline.jobs.ingest.ingest_input import IngestInput, counts_keys, read_run_input, reads_arrivals
-from pipeline.jobs.ingest.other_brokers import leave_out_others
 from pipeline.jobs.ingest.windows import (
     Expired,
     commit_windows,
     describe_other_lengths,
     find_newest_window,
     fresh_windows,
+    leave_out_others,
     list_expired_windows,
 )
 from pipeline.model.cluster import LIVE_CLUSTER
-from pipeline.model.window import TimeWindow, instant_of, stretches_of
+from pipeline.model.window import instant_of, stretches_of
 from pipeline.progress import Begin, ignore_phase
-from pipeline.runs import JobReport, RunContext, TableRows
+from pipeline.runs import JobReport, RunContext, TableRows, Windows
 from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.files.cluster_rows import compacted_topics
 from pipeline.sources.files.file_rows import problems_of
@@ -63,8 +57,7 @@ _FILLED_IN = {"cluster", "window_date", "run_id"}
 _NODE_COLUMNS = pa.schema([(c.name, ARROW_TYPES[c.type]) for c in PRODUCER_NODES.columns if c.name not in _FILLED_IN])
 
 
-def within(rows: DataFrame, windows: tuple[TimeWindow, ...]) -> DataFrame:
-    """The rows of some windows, at least one, by `window_start` or `window_start_ms`."""
+def within(rows: DataFrame, windows: Windows) -> DataFrame:
     is_ms = "window_start_ms" in rows.columns
     at, wanted = F.col("window_start_ms" if is_ms else "window_start"), []
     for span in stretches_of(windows):
@@ -74,7 +67,6 @@ def within(rows: DataFrame, windows: tuple[TimeWindow, ...]) -> DataFrame:
 
 
 def write_metrics(run: RunContext, given: IngestInput, expired: Expired) -> dict[str, int]:
-    """Samples, and what they say of producers' connections, of brokers, their topics and their requests."""
     names = tuple(name_metric_sources(run.cluster))
     fresh = fresh_windows(run, set().union(*(expired.get(name, set()) for name in names)))
     if not fresh:
@@ -97,10 +89,7 @@ def write_metrics(run: RunContext, given: IngestInput, expired: Expired) -> dict
     return versions
 
 
-def _write_nodes(
-    run: RunContext, given: IngestInput, names: tuple[str, ...], fresh: tuple[TimeWindow, ...]
-) -> dict[str, int]:
-    """Connections of each client, of the source that counts."""
+def _write_nodes(run: RunContext, given: IngestInput, names: tuple[str, ...], fresh: Windows) -> dict[str, int]:
     nodes, spark = given.samples[PRODUCER_NODES.name], given.staging.spark
     finish = partial(finish_nodes, precedence=names, client_configs=run.cluster.producers)
 
@@ -112,8 +101,7 @@ def _write_nodes(
     return run.replace_by_files("finish connections", finished, (PRODUCER_NODES,), fresh)
 
 
-def write_traffic(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, ...]) -> dict[str, int]:
-    """Record batches, and what the partitions got, summed up from them; `fresh`: windows that are replaced."""
+def write_traffic(run: RunContext, given: IngestInput, fresh: Windows) -> dict[str, int]:
     reading, live, spark = given.reading, given.reading.live, given.staging.spark
     batches = within(given.parts[Kind.BATCHES].frame(), fresh)
     versions = {RECORD_BATCHES.name: run.replace_frame(spark, RECORD_BATCHES, batches, fresh)}
@@ -130,8 +118,7 @@ def write_traffic(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, 
     return versions
 
 
-def write_keys(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, ...]) -> dict[str, int]:
-    """Writes key counts, hashes and strategies' answers; arguments as of `write_traffic`."""
+def write_keys(run: RunContext, given: IngestInput, fresh: Windows) -> dict[str, int]:
     spark = given.staging.spark
     if not counts_keys(run, given.reading):
         for table in (KEY_TRAFFIC, KEY_MATRICES):
@@ -155,8 +142,7 @@ def write_keys(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, ...
     return versions
 
 
-def write_arrivals(run: RunContext, given: IngestInput, fresh: tuple[TimeWindow, ...]) -> dict[str, int]:
-    """When each record was created, how large it was and which key it had; arguments as of `write_traffic`."""
+def write_arrivals(run: RunContext, given: IngestInput, fresh: Windows) -> dict[str, int]:
     chunks = given.parts[Kind.ARRIVALS]
     if not reads_arrivals(run, given.reading):
         run.replace(ARRIVALS, (), fresh)

@@ -45,13 +45,10 @@ LISTED_SCHEMA = pa.schema(
         *((name, pa.int64()) for name in ("broker_id", "partition", "base_offset", "size_bytes", "kept_ms")),
         ("is_active", pa.bool_()),
     ]
-)
-"""A segment file as it is listed; `kept_ms` is its `retention.ms`, where known and neither active nor compacted."""
+)  # A segment file as it is listed; `kept_ms` is its `retention.ms`, where known and neither active nor compacted
 
 
 class _Described(NamedTuple):
-    """A window whose rows a task writes: brokers, and the state of partitions at its end."""
-
     window: TimeWindow
     newest: TimeWindow | None = None  # the window that a live cluster's state was observed for
     is_present: bool = False  # volumes and configs, which are of now, belong to it
@@ -86,7 +83,6 @@ def write_cluster(run: RunContext, given: IngestInput, expired: Expired) -> dict
 def _state_rows(
     run: RunContext, reading: ClusterReading, read: Callable[[pc.Expression], pa.Table], one: _Described
 ) -> TableRows:
-    """Kernel: rows of one window."""
     name, history, windows = run.cluster_name, reading.history, (one.window,)
     epochs: dict[PartitionKey, int] = {}  # the largest among each partition's batches
     for row in read(_EPOCH_IS_KNOWN & (pc.field("window_start_ms") == one.window.start_ms)).to_pylist():
@@ -132,10 +128,7 @@ def _group_rows(run: RunContext, reading: ClusterReading, windows: tuple[TimeWin
 
 
 def merge_segments(run: RunContext, given: IngestInput) -> dict[str, int]:
-    """Segment files, which belong to no window: tasks list them, those of a log directory each.
-
-    A replica that is not the counted copy, or a file outside the run's windows: known, unless it was read before.
-    """
+    """Segment files, which belong to no window: tasks list those of a log directory each, but for known ones that count not."""
     reading, spark = given.reading, given.staging.spark
     state = reading.history.state_at(run.as_of_ms)
     compacted = compacted_topics(state, reading.tree)
@@ -150,7 +143,6 @@ def merge_segments(run: RunContext, given: IngestInput) -> dict[str, int]:
 
 
 def merge_problems(run: RunContext, given: IngestInput) -> dict[str, int]:
-    """What was wrong with the input, each thing once."""
     problems = iter_quarantine_rows(run.cluster_name, given.problems, given.reading.relative)
     first_seen = ({**row, "first_seen_at": instant_of(run.as_of_ms)} for row in problems)
     rows, of = run.table_of(QUARANTINE, first_seen), (run.cluster_name, run.run_id)
@@ -160,7 +152,6 @@ def merge_problems(run: RunContext, given: IngestInput) -> dict[str, int]:
 def list_segments(
     retention_ms: Mapping[str, int], relative: Callable[[str], str], directory: LogDirectory
 ) -> Iterator[pa.Table]:
-    """Kernel: the segment files of a log directory's live replicas; `retention_ms` is by topic."""
     rows = [
         {
             "found_at": segment.path,

@@ -189,18 +189,14 @@ def _summarise_samples(run: RunContext, staging: Staging, samples: Parts) -> dic
     def summarise(rows: pa.Table) -> Pieces:
         return summarise_samples(rows, settings).items()
 
-    slots = count_task_slots(staging.spark)
-    return staging.run_groups(
-        "summarise samples", samples.frame(), by=INSTANCE, count=slots, work=summarise, schemas=schemas
-    )
+    slots, frame = count_task_slots(staging.spark), samples.frame()
+    return staging.run_groups("summarise samples", frame, by=INSTANCE, count=slots, work=summarise, schemas=schemas)
 
 
 def reads_arrivals(run: RunContext, reading: ClusterReading) -> bool:
-    """Arrivals are read where records are, and the configuration wants them."""
     return run.config.replay.arrivals and reading.has_records
 
 
 def counts_keys(run: RunContext, reading: ClusterReading) -> bool:
-    """Keys are counted where all records are read."""
     is_whole = reading.live is None or reading.live.source.sampling.is_whole
     return run.config.keys.mode != "off" and reading.has_records and is_whole

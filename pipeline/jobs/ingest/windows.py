@@ -6,12 +6,15 @@ from dataclasses import replace
 
 from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
+from pipeline.model.log import Problem
 from pipeline.model.number_text import format_span
-from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of, milliseconds_of
+from pipeline.model.window import DAY_MS, HOUR_MS, MINUTE_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import RunContext
 from pipeline.sources.cluster_reading import iter_availability
-from pipeline.sources.questions import NAMED, SourceAvailability
+from pipeline.sources.metrics.metric_source import MetricReading
+from pipeline.sources.questions import NAMED, SourceAvailability, name_some
 from pipeline.sources.records.pieces import Kind
+from pipeline.sources.source import ClusterReading
 from pipeline.storage.data_files import load_stored
 from pipeline.storage.durability import has_table
 from pipeline.storage.files import Scope
@@ -66,14 +69,12 @@ def list_expired_windows(run: RunContext, given: IngestInput, stored: StoredWind
 
 
 def fresh_windows(run: RunContext, stale: set[TimeWindow]) -> tuple[TimeWindow, ...]:
-    """The run's windows that are replaced."""
     return tuple(window for window in run.windows if window not in stale)
 
 
 def commit_windows(
     run: RunContext, given: IngestInput, stored: StoredWindows, expired: Expired, versions: dict[str, int]
 ) -> int:
-    """Writes `bronze.window_status`, last: from here on readers see the windows."""
     newest_ms = max((row["max_timestamp_ms"] for row in given.window_sums), default=None)
     unknown = _list_unknown_leaders(run)
     rows = []
@@ -109,7 +110,6 @@ def commit_windows(
 
 
 def _list_unknown_leaders(run: RunContext) -> dict[int, list[str]]:
-    """By window's start, the partitions that got batches of a leader epoch whose leader is not known, and why."""
     columns = ("window_start_ms", "topic", "partition", "leader_id", "leader_epoch")
     unknown: dict[int, list[str]] = defaultdict(list)
     rows = run.tuples(PARTITION_TRAFFIC, run.windows, *columns, where="leader_id < 0")
@@ -120,9 +120,36 @@ def _list_unknown_leaders(run: RunContext) -> dict[int, list[str]]:
 
 
 def _without(available: SourceAvailability, missing: Sequence[str]) -> SourceAvailability:
-    """Leaves out of a source's data what it could not provide."""
-    named = [*([available.missing] if available.missing else []), *missing[:NAMED]]
-    if len(missing) > NAMED:
-        named.append(f"{len(missing) - NAMED} more")
+    more = [f"{len(missing) - NAMED} more"] if len(missing) > NAMED else []
+    named = [*filter(None, [available.missing]), *missing[:NAMED], *more]
     expected = available.arrived_count if available.expected_count is None else available.expected_count
     return replace(available, expected_count=expected + len(missing), missing=", ".join(named))
+
+
+_RECENT_MS = 3 * MINUTE_MS  # before the newest window's end: a broker that leaves is emptied before
+
+
+def leave_out_others(metrics: MetricReading, reading: ClusterReading) -> MetricReading:
+    """The metrics without those of a server of which some broker took in records, and is not the cluster's."""
+    history, newest = reading.history, reading.newest
+    is_known = history.newest_ms is not None or (reading.live is not None and reading.live.state is not None)
+    if newest is None or not is_known or not history.brokers:
+        return metrics
+    states = (state for timeline in history.partitions.values() for state in timeline.values if state is not None)
+    known = {*history.brokers, *(broker_id for state in states for broker_id in state.replicas)}
+    since_ms = newest.end_ms - _RECENT_MS
+    problems, others = dict(metrics.problems), set()
+    paths = {batch["source"][0].as_py(): batch["path"][0].as_py() for batch in metrics.batches if len(batch)}
+    for source, path in paths.items():
+        taking = metrics.taking.get(source, {})
+        unknown = sorted(one for one, at_ms in taking.items() if at_ms >= since_ms and one not in known)
+        if unknown:
+            others.add(source)
+            reason = (
+                f"{name_some('brokers', [*map(str, unknown)])} take in records, and this cluster has no such broker: "
+                "another cluster's metrics are among these; none of the samples is taken; set `selector` of this source to "
+                "what names this cluster, or correct `brokers` or `broker_label` of it"
+            )
+            problems[source] = (*problems.get(source, ()), Problem(path=path, reason=reason))
+    kept = (batch for batch in metrics.batches if not len(batch) or batch["source"][0].as_py() not in others)
+    return replace(metrics, batches=tuple(kept), problems=problems)

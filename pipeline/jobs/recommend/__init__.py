@@ -1,7 +1,4 @@
-"""Recommends actions for brokers above their share, and judges earlier ones: `gold.recommendations`, `gold.promises`.
-
-Windows go in time order, promises before advice: a kind of advice whose promises are broken loses rank.
-"""
+"""Recommends actions for brokers above their share; first judges earlier advice, as a kind that breaks its promises loses rank."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -9,19 +6,17 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from pipeline.advice import candidate_effects
-from pipeline.advice.following import Doubts, LeaderReplay, list_new_leaders, move_partitions, weigh_doubts
+from pipeline.advice.following import Doubts, HotBroker, LeaderReplay, list_new_leaders, move_partitions, weigh_doubts
 from pipeline.advice.recommendations import CandidateEffect, plan_following, recommend
-from pipeline.advice.slow_broker import HotBroker
 from pipeline.config.replay import IN_USE
-from pipeline.jobs.recommend.answers import read_answers
-from pipeline.jobs.recommend.promises import PromiseLedger, find_keyed
+from pipeline.jobs.recommend.promises import PromiseLedger, find_keyed, read_answers
 from pipeline.model.number_text import format_name
 from pipeline.model.placement import Brokers, Leaders, Partitions, PlacedPartition, PlacementBroker
 from pipeline.model.promise import Promise, PromiseScore, Recommendation
 from pipeline.model.verdict import BrokerLoad
 from pipeline.model.window import TimeWindow
 from pipeline.rules.disks import DISK_COLUMNS, disk_fillings
-from pipeline.runs import JobReport, Row, RunContext
+from pipeline.runs import JobReport, Row, RunContext, Windows
 from pipeline.storage.observations import asked_within_ms
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables import Table
@@ -32,15 +27,12 @@ from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
 from pipeline.tables.values import row_of, tuples_of
 
-ReplayLeaders: TypeAlias = Callable[[Leaders, Mapping[str, float]], LeaderReplay]
-"""Replays a window with new leaders; errors of topics widen their ranges."""
+ReplayLeaders: TypeAlias = Callable[[Leaders, Mapping[str, float]], LeaderReplay]  # errors widen ranges
 
 _FOLLOWING = 0.5
 
 
-def run(
-    run: RunContext, windows: Sequence[TimeWindow], replay_of: Callable[[TimeWindow], ReplayLeaders] | None = None
-) -> JobReport:
+def run(run: RunContext, windows: Windows, replay_of: Callable[[TimeWindow], ReplayLeaders] | None = None) -> JobReport:
     """Replaces the windows' recommendations, if brokers are above; `replay_of` replays a window with a plan's leaders."""
     if not windows:
         return JobReport()
@@ -61,15 +53,12 @@ def run(
         ledger.add(advice)
         promises += judged
         recommendations += advice
+    ratios = ({str(at): ratio for at, ratio in one.broker_ratios.items()} for one in recommendations)
     rows = (
-        {**row_of(one, RECOMMENDATIONS), "broker_ratios": {str(at): ratio for at, ratio in one.broker_ratios.items()}}
-        for one in recommendations
+        row_of(one, RECOMMENDATIONS) | {"broker_ratios": by} for one, by in zip(recommendations, ratios, strict=True)
     )
-    versions = {
-        PROMISES.name: run.replace(PROMISES, promises, windows),
-        RECOMMENDATIONS.name: run.replace(RECOMMENDATIONS, rows, windows),
-    }
-    return JobReport(table_versions=versions)
+    versions = {PROMISES.name: run.replace(PROMISES, promises, windows)}
+    return JobReport(table_versions=versions | {RECOMMENDATIONS.name: run.replace(RECOMMENDATIONS, rows, windows)})
 
 
 def _recommend(
@@ -174,11 +163,10 @@ def _observed_next(run: RunContext, table: Table, window: TimeWindow, key: Seque
         f"WHERE {name} IS NOT NULL GROUP BY {places}"
     )
     reach = TimeWindow(window.end_ms, window.end_ms + asked_within_ms(run.window_ms))
-    rows = run.query(sql, (reach,), later=table)
-    observed = {tuple(place): value for *place, value in tuples_of(rows, *key, "observed")}
-    return [
-        {**row, name: observed.get(tuple(row[part] for part in key), row[name])} for row in run.rows(table, (window,))
-    ]
+    later = run.query(sql, (reach,), later=table)
+    observed = {tuple(place): value for *place, value in tuples_of(later, *key, "observed")}
+    rows = run.rows(table, (window,))
+    return [row | {name: observed.get(tuple(row[part] for part in key), row[name])} for row in rows]
 
 
 def _is_gone(broker: Row) -> bool:
@@ -196,11 +184,7 @@ def follows_broker(load: BrokerLoad) -> bool:
 
 
 def place_partitions(loads: Iterable[tuple[Any, ...]], state: Sequence[Row]) -> list[PlacedPartition]:
-    """Replicas of the window's `bronze.cluster_state` with their partitions' load; by name where no topic id is known.
-
-    Of a partition that is being reassigned those that it will have, so that a plan keeps their number. `loads`: topic, its
-    id, partition and bytes.
-    """
+    """Replicas as a reassignment will leave them, with their partitions' load; by name where no topic id is known."""
     carried = {tuple(place): size for *place, size in loads}
     by_name = {(topic, number): size for (topic, topic_id, number), size in carried.items() if not topic_id}
     replicas: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
@@ -223,7 +207,6 @@ def place_partitions(loads: Iterable[tuple[Any, ...]], state: Sequence[Row]) -> 
 
 
 def _may_lead(replica: Row) -> bool:
-    """In sync, or nobody says that it is not; one that a reassignment adds only where it was seen in sync."""
     is_in_sync: bool | None = replica["is_in_sync"]
     return is_in_sync is True or (is_in_sync is None and replica["reassignment"] != "adding")
 
@@ -231,7 +214,6 @@ def _may_lead(replica: Row) -> bool:
 def load_doubts(
     run: RunContext, window: TimeWindow, topics: Collection[str], sizes: Mapping[str, int], candidate: str = IN_USE
 ) -> Doubts:
-    """Which replays of a window under a candidate are doubted, and by how much; `sizes`: bytes of every topic."""
     rows = run.tuples(SCENARIO_COMPARISON, (window,), "candidate", "topic", "trust")
     trust = {topic: trust for name, topic, trust in rows if name == candidate}
     tested = dict(run.tuples(BACK_TESTS, (window,), "topic", "share_error_points"))
@@ -239,7 +221,6 @@ def load_doubts(
 
 
 def sum_topics(run: RunContext, window: TimeWindow) -> Counter[str]:
-    """Bytes by topic."""
     sizes: Counter[str] = Counter()
     for topic, size in run.tuples(PARTITION_HEALTH, (window,), "topic", "size_bytes"):
         sizes[topic] += size

@@ -1,32 +1,40 @@
-"""Replays recorded traffic through the current setup and every candidate: keys by their hashes, the rest by simulation.
-
-Reads `silver.key_traffic`, the hashes of its keys and `silver.arrivals`, never the records; writes
-`silver.producer_sessions`, `silver.service_models`, `gold.replay_results`, `gold.replay_brokers`,
-`gold.scenario_comparison`, `gold.back_tests` and `gold.hash_verdicts`.
-"""
+"""Replays recorded traffic, not records, through the current setup and every candidate: keys by hashes, the rest simulated."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from pipeline.advice.following import LeaderReplay, widen
 from pipeline.config.pipeline_config import PipelineConfig
+from pipeline.config.replay import Candidate
 from pipeline.engine import count_task_slots, describe_work
-from pipeline.jobs.replay.load import FAMILY_NAMES, load_recording, load_traffic, make_readers, replay_stored_keys
+from pipeline.jobs.replay.load import (
+    FAMILY_NAMES,
+    Readers,
+    load_recording,
+    load_traffic,
+    make_readers,
+    replay_stored_keys,
+)
+from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow
 from pipeline.progress import Begin, ignore_phase
 from pipeline.replay.keyed.plan import check_candidates
-from pipeline.replay.recorded import TopicWindow
+from pipeline.replay.metrics import SessionMetrics
+from pipeline.replay.recorded import ProducerSession, Recording, SessionKey, TopicWindow
 from pipeline.replay.rows import TABLES, list_rows
 from pipeline.replay.sessions import calibrate_sessions
-from pipeline.replay.simulated.plan import make_groups, plan_simulations
-from pipeline.replay.simulated.runs import TOPIC, make_run_rows, simulate_runs
-from pipeline.replay.topics import TopicInput, list_topics, replay_topic
-from pipeline.runs import JobReport, RunContext, TableRows
+from pipeline.replay.simulated.plan import SessionGroup, make_groups, plan_simulations
+from pipeline.replay.simulated.runs import CELL_LOG_BYTES, TOPIC, GroupRun, make_run_rows, simulate_runs
+from pipeline.replay.simulated.topics import OTHER_ERROR, SimulatedTopic
+from pipeline.replay.topics import TopicInput, describe_topic, list_topics, replay_topic
+from pipeline.runs import JobReport, RunContext, TableRows, Windows
 from pipeline.sources.questions import name_some
 from pipeline.stages import Staging, map_groups, pack_value, unpack_value
 from pipeline.storage.files import WRITTEN
@@ -45,10 +53,7 @@ def check(config: PipelineConfig) -> None:
 
 
 def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
-    """Windows to replay: those of the run over which the data gate passed, and such never replayed before; none in doubt.
-
-    Of a window that holds nothing to replay no row would say that it was replayed: only a run of its own looks at it.
-    """
+    """Windows to replay: the run's that passed the gate, and earlier ones that hold something; none in doubt."""
     ensure_tables(run.warehouse)  # one from before there was a replay lacks its tables
     pending = run.pending_windows(HASH_VERDICTS, BACK_TESTS)  # one has rows, whatever is stored of keys and arrivals
     doubted = windows_in_doubt(run.warehouse, run.cluster_name, pending)
@@ -56,13 +61,8 @@ def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
     return tuple(window for window in pending if window not in doubted and window.start_ms in wanted_ms)
 
 
-def run(
-    spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], begin: Begin = ignore_phase
-) -> JobReport:
-    """Replaces the rows of some windows, as `pending_windows` gives them, in the replay's tables.
-
-    Raises `ConfigError` if a candidate cannot be replayed, or was not asked about the keys when they were read.
-    """
+def run(spark: SparkSession, run: RunContext, windows: Windows, begin: Begin = ignore_phase) -> JobReport:
+    """Replaces windows' rows in the replay's tables; `ConfigError` if a candidate cannot be replayed, or its keys were not asked."""
     if not windows:
         return JobReport(notes=("no trusted window to replay",))
     begin("keys")
@@ -102,7 +102,6 @@ def run(
 
 
 def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
-    """Kernel: rows of some topics and their runs to rows of tables."""
     topics: list[TopicInput] = []
     packed: dict[TopicWindow, list[tuple[int, int, int, bytes]]] = defaultdict(list)
     columns = [column.to_pylist() for column in rows.columns]
@@ -113,15 +112,13 @@ def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
             packed[start_ms, topic, topic_id].append((group, candidate, seed, value))
     traffic = load_traffic(run, {topic.where for topic in topics})
     for topic in sorted(topics, key=lambda topic: topic.where):
-        results = [
-            (group, candidate, seed, unpack_value(value)) for group, candidate, seed, value in packed[topic.where]
-        ]
+        found = packed[topic.where]
+        results = [(group, candidate, seed, unpack_value(value)) for group, candidate, seed, value in found]
         replayed = replay_topic(topic, traffic[topic.where], topic.merge_runs(results))
         yield from ((table.name, listed) for table, listed in list_rows(topic, replayed).items())
 
 
 def _describe_back_tests(rows: list[tuple[Any, ...]]) -> tuple[str, ...]:
-    """A line for all topics: how far predictions of the current setup are off."""
     tested = [(topic, points) for topic, _, points in rows if points is not None]
     if not tested:
         return ()
@@ -131,7 +128,6 @@ def _describe_back_tests(rows: list[tuple[Any, ...]]) -> tuple[str, ...]:
 
 
 def _describe_verdicts(rows: Iterable[tuple[Any, ...]]) -> tuple[str, ...]:
-    """A line per topic: which hash placed its keys, and in how many windows that was found."""
     by_topic: dict[str, Counter[str]] = defaultdict(Counter)
     for topic, verdict, record_count in rows:
         if record_count:
@@ -141,3 +137,102 @@ def _describe_verdicts(rows: Iterable[tuple[Any, ...]]) -> tuple[str, ...]:
         + ", ".join(f"{verdict} in {count} of {counts.total()} windows" for verdict, count in counts.most_common())
         for topic, counts in sorted(by_topic.items())
     )
+
+
+class _Calibrated(NamedTuple):
+    recording: Recording
+    readers: Readers
+    sessions: Sequence[ProducerSession]
+    metrics: Mapping[SessionKey, SessionMetrics]
+    families: Mapping[TopicWindow, str]
+
+
+class WindowReplay:
+    """One window that was replayed, to be replayed with other leaders; its producers are looked at once."""
+
+    def __init__(self, spark: SparkSession, run: RunContext, window: TimeWindow) -> None:
+        self._spark, self._run, self._window = spark, run, window
+
+    def replay(
+        self,
+        leaders: Mapping[tuple[str, int], int],
+        errors: Mapping[str, float],
+        racks: Mapping[int, str] | None = None,
+        candidate: Candidate | None = None,
+    ) -> LeaderReplay:
+        """Replays topics with these leaders; `errors` widen ranges, `racks` are of new brokers, `candidate` is what producers become."""
+        topics = {topic for topic, _ in leaders}
+        known = self._calibrated
+        candidates = () if candidate is None else (candidate,)
+        recording = replace(_with_leaders(known.recording, leaders, racks or {}), candidates=candidates)
+        every = make_groups(recording, known.sessions, known.metrics, known.families)
+        groups = [group for group in every if topics & {topic.topic for topic in group.topics}]
+        lent = [_lend_middle(replace(group, number=number)) for number, group in enumerate(groups)]
+        plan = plan_simulations(lent, candidates, range(1, recording.seeds + 1))
+        listed = list_topics(recording, keyed={}, sessions=known.sessions, metrics=known.metrics, plan=plan)
+        inputs = {topic.where: topic for topic in listed if topic.where[1] in topics}
+        describe_work(f"{self._run.subject}: replay with other leaders")
+        with open_staging_folder(self._run.warehouse) as folder:
+            staging = Staging(self._spark, folder, self._run.subject)
+            readers = known.readers
+            runs = simulate_runs(staging, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes)
+            rows = runs.load()
+        results: dict[TopicWindow, list[GroupRun]] = defaultdict(list)
+        columns = [column.to_pylist() for column in rows.columns]
+        for start_ms, topic, topic_id, group, number, seed, value in zip(*columns, strict=True):
+            results[start_ms, topic, topic_id].append((group, number, seed, unpack_value(value)))
+        return self._sum_up(inputs, results, errors, len(candidates))
+
+    def _sum_up(
+        self,
+        inputs: Mapping[TopicWindow, TopicInput],
+        results: Mapping[TopicWindow, list[GroupRun]],
+        errors: Mapping[str, float],
+        number: int,
+    ) -> LeaderReplay:
+        traffic, shares = load_traffic(self._run, set(inputs)), {}
+        for where, topic in inputs.items():
+            runs = topic.merge_runs(results.get(where, ())).get(number)
+            if runs is None:
+                return LeaderReplay({}, f"{format_name(where[1])} cannot be simulated")
+            simulated = SimulatedTopic(describe_topic(topic, traffic[where]), runs, OTHER_ERROR)
+            estimates = zip(simulated.broker_ids, simulated.shares(CELL_LOG_BYTES, of_brokers=True), strict=True)
+            shares[where[1]] = {
+                broker_id: widen((share.low or 0.0, share.value or 0.0, share.high or 0.0), errors.get(where[1], 0.0))
+                for broker_id, share in estimates
+            }
+        return LeaderReplay(shares)
+
+    @cached_property
+    def _calibrated(self) -> _Calibrated:
+        windows = (self._window,)
+        describe_work(f"{self._run.subject}: find producer sessions once more")
+        recording, readers = load_recording(self._spark, self._run, windows), make_readers(self._run, windows)
+        columns = ("window_start_ms", "topic", "topic_id", "verdict")
+        families = {
+            (start_ms, topic, topic_id): verdict
+            for start_ms, topic, topic_id, verdict in self._run.tuples(HASH_VERDICTS, windows, *columns)
+            if verdict in FAMILY_NAMES
+        }
+        sessions, metrics = calibrate_sessions(
+            self._spark, recording, families, read_arrivals=readers.read_arrivals, read_batches=readers.read_batches
+        )
+        return _Calibrated(recording, readers, sessions, metrics, families)
+
+
+def _with_leaders(recording: Recording, leaders: Mapping[tuple[str, int], int], racks: Mapping[int, str]) -> Recording:
+    planned = {
+        where: {number: leaders.get((where[1], number), leader) for number, leader in led.items()}
+        for where, led in recording.leaders.items()
+    }
+    known = {start_ms: {**racks, **of_window} for start_ms, of_window in recording.racks.items()}
+    brokers = {start_ms: sorted({*ids, *racks}) for start_ms, ids in recording.brokers.items()}
+    return replace(recording, candidates=(), leaders=planned, racks=known, brokers=brokers)
+
+
+def _lend_middle(group: SessionGroup) -> SessionGroup:
+    middle = group.middle
+    if middle is None:
+        return group
+    new = {broker_id: replace(middle, broker_id=broker_id) for broker_id in group.broker_ids}
+    return replace(group, services={**new, **group.services})

@@ -53,7 +53,6 @@ _TRAFFIC_COLUMNS = (
 
 
 def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
-    """Loads some windows from the tables, without internal topics; a task reads what grows with records and samples."""
     before = [TimeWindow(window.start_ms - run.window_ms, window.start_ms) for window in windows]
     leaders: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
     log_starts: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
@@ -108,7 +107,6 @@ def _sum_up(
 
 
 def _in_order(rows: Iterable[Row], *names: str) -> list[Row]:
-    """Sorts rows: sums of floats depend on the order, and files have any."""
     return sorted(rows, key=itemgetter(*names))
 
 
@@ -164,8 +162,6 @@ def _load_samples(
 
 
 class Readers(NamedTuple):
-    """Readers of what grows with the traffic, sent to where tasks run: of some sessions' rows in a window, and of their keys' hashes."""
-
     read_arrivals: partial[pa.Table]
     read_batches: partial[pa.Table]
     read_hashes: partial[KeyHashes]
@@ -183,7 +179,6 @@ def make_readers(run: RunContext, windows: Sequence[TimeWindow]) -> Readers:
 
 
 def replay_stored_keys(spark: SparkSession, run: RunContext, recording: Recording) -> dict[TopicWindow, KeyedTopic]:
-    """Replays recorded keys; empty where none are stored."""
     windows = recording.windows
     reach = sorted({*windows, *(TimeWindow(w.start_ms - run.window_ms, w.start_ms) for w in windows)})
     stored = sorted(committed_windows(run.warehouse, run.cluster_name, reach))
@@ -233,7 +228,6 @@ def _read_hashes(warehouse: Folder, arrivals: Sequence[str], paths: Sequence[str
 
 
 def load_traffic(run: RunContext, wanted: set[TopicWindow]) -> dict[TopicWindow, list[dict[str, Any]]]:
-    """Rows of `silver.partition_traffic` of some topics in their windows."""
     traffic: dict[TopicWindow, list[dict[str, Any]]] = defaultdict(list)
     for start_ms in sorted({start_ms for start_ms, _, _ in wanted}):
         stored = run.load(PARTITION_TRAFFIC, (run.window_at(start_ms),), _TRAFFIC_COLUMNS)

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.config.storage import NO_STORAGE, RemoteFolder, Storage, is_remote
-from pipeline.durable_files import replace_file
 from pipeline.errors import InputError, StorageError
-from pipeline.regular_files import read_small
+from pipeline.files import read_small, replace_file
 from pipeline.sources.files.directory_walk import is_below, is_file, is_folder, is_there, walk_files
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from pipeline.errors import InputError
+from pipeline.files import open_regular, read_small
 from pipeline.model.log import Problem
-from pipeline.regular_files import open_regular, read_small
 
 SEGMENT_NAME = re.compile(r"(?P<offset>[0-9]{20})\.log")
 _T = TypeVar("_T")

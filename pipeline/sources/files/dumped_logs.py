@@ -18,11 +18,11 @@ from pipeline.codec.log.log_directory import parse_directory_name
 from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.tools.dump_text import DumpedSegment, find_dumped_files, parse_dumped_segment
 from pipeline.errors import InputError, parser
+from pipeline.files import read_small
 from pipeline.model import log_tree
 from pipeline.model.cluster import PartitionState, ReplicaState
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import LogDirectory, LogTree, PartitionDirectory, SegmentFile, TextPart
-from pipeline.regular_files import read_small
 from pipeline.sources.files.directory_walk import SEGMENT_NAME, list_files
 
 _MOST_DUMP_BYTES = 1 << 30  # 3 million batches; the text of more is cut by dumping fewer segments at once

@@ -10,11 +10,11 @@ from pipeline.codec.log.segment import iter_batches, scan_headers
 from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
 from pipeline.codec.metadata.cluster_metadata import RecordType, find_subjects, parse_metadata_record
 from pipeline.errors import InputError
+from pipeline.files import open_regular
 from pipeline.model.cluster import ClusterHistory, StateSubject, UnreadState
 from pipeline.model.log import Problem, is_partition_number
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, PartitionDirectory
 from pipeline.model.window import LATEST_MS
-from pipeline.regular_files import open_regular
 from pipeline.sources.files.log_directories import discover_logs
 
 _TORN = "torn"  # the last batch of a log that was copied while it was written: nothing before it is missing

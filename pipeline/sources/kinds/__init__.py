@@ -5,7 +5,7 @@ import pkgutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pipeline.config.source import known_kinds
+from pipeline.config.section import known_kinds
 from pipeline.sources.source import How, Number, Source
 
 for _module in pkgutil.iter_modules(__path__):

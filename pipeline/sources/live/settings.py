@@ -13,7 +13,7 @@ from pipeline.config.http_access import HttpUrl
 from pipeline.config.section import ConfigPath, Duration, Section
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
-from pipeline.regular_files import check_regular
+from pipeline.files import check_regular
 
 if TYPE_CHECKING:
     import ssl

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.metric_names import BadLine, MetricText, Series, name_series
 from pipeline.errors import InputError
+from pipeline.files import MOST_TEXT_BYTES, read_small
 from pipeline.model.log import Problem
 from pipeline.model.window import LATEST_MS, TimeWindow
-from pipeline.regular_files import MOST_TEXT_BYTES, read_small
 from pipeline.sources.files.directory_walk import is_folder, list_files, refuse_odd_paths, split_instant, walk_files
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, problem_batch, sample_batches, take_instants
 from pipeline.sources.metrics.scraped_brokers import OF_BROKERS, describe_several, find_unknown_names

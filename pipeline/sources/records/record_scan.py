@@ -18,8 +18,8 @@ from pipeline.codec.records.arrivals import ArrivalPacker, BatchTimes, PackedArr
 from pipeline.codec.records.record_reader import iter_record_scans
 from pipeline.codec.records.record_scan import RecordScan
 from pipeline.errors import InputError
+from pipeline.files import open_regular
 from pipeline.model.log import Problem
-from pipeline.regular_files import open_regular
 from pipeline.sources.files.segment_plan import SegmentRead, pack
 from pipeline.sources.records.batch_rows import TIMESTAMP_TYPES, LeaderEpochs, make_batch_rows
 from pipeline.sources.records.key_rows import WindowKeyCounter, WindowKeys, make_key_rows

@@ -21,6 +21,7 @@ from pipeline.codec.log.log_directory import check_producer_snapshot
 from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
+from pipeline.files import read_small
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import (
     LogDirectory,
@@ -30,7 +31,6 @@ from pipeline.model.log_tree import (
     SegmentFile,
     SegmentSummary,
 )
-from pipeline.regular_files import read_small
 
 if TYPE_CHECKING:
     from pipeline.codec.records.key_table import RecordTally

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from dags.airflow_home import DAGS_FOLDER, use_airflow_home
+from dags.serve import DAGS_FOLDER, use_airflow_home
 
 ROUNDS = 3
 WINDOW = {"window": "2026-11-21T09:00:00Z/PT1H"}

@@ -102,7 +102,7 @@ def run_all(console: Console, engine: str) -> int:
     """Runs all steps of `main`, with the outputs of everything else in the log."""
     console.say("Partition health on the committed capture, by Airflow")
     with console.phase("Python's modules loaded"):  # the first time they are compiled
-        from dags.airflow_home import use_airflow_home
+        from dags.serve import use_airflow_home
         from tests.lab.demo.recording import prepare_demo
     with console.phase("capture unpacked"):
         demo = prepare_demo(FOLDER, engine=engine)
@@ -150,7 +150,7 @@ def load_dags() -> Any:  # Airflow's DagBag
     from airflow.dag_processing.dagbag import DagBag  # reads the environment when imported
     from airflow.utils.db import upgradedb
 
-    from dags.airflow_home import DAGS_FOLDER
+    from dags.serve import DAGS_FOLDER
 
     upgradedb()  # 5 s when new, under one when not
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from pipeline.cli.text_table import format_table, show_table, text_width
+from pipeline.cli.terminal import format_table, show_table, text_width
 from pipeline.config.replay import IN_USE
 from pipeline.config.storage import Folder
 from pipeline.storage.durability import has_table

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.advice.zone_what_ifs import ZoneChange
+from pipeline.advice.what_ifs import ZoneChange
 from pipeline.config.sections import Zones
 from tests.integration.live.runs import wait_until
 from tests.lab.archive import pack

@@ -8,7 +8,7 @@ import json
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
-from pipeline.advice.zone_what_ifs import ZoneChange
+from pipeline.advice.what_ifs import ZoneChange
 from pipeline.cli import what_if_zones
 from pipeline.cli.replay_inputs import read_inputs
 from pipeline.config.pipeline_config import Spark

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from pipeline.advice.following import HotBroker
 from pipeline.advice.recommendations import CandidateEffect
-from pipeline.advice.slow_broker import HotBroker
 from pipeline.model.placement import PlacementBroker
 from tests.placements import place
 

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.advice.following import LeaderReplay, list_new_leaders, predict_following
 from pipeline.advice.recommendations import recommend
-from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.evidence.brief import format_predicted
 from pipeline.model.placement import PlacementBroker
 from tests.unit.advice.examples import ALONE, BROKERS, FOLLOWS, HOT, MISPLACED, MOVABLE, effect, partition

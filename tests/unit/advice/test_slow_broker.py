@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.advice.following import BrokerAnswers, check_broker
 from pipeline.advice.recommendations import recommend
-from pipeline.advice.slow_broker import BrokerAnswers, check_broker
 from tests.unit.advice.examples import BROKERS, FOLLOWS, HOT, MOVABLE, effect
 
 SLOW = BrokerAnswers(latency_avg_ms=535.0, ratio_to_peers=41.0, since_ms=1_795_251_600_000)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.advice.zone_what_ifs import ZoneChange, describe_zones, work_out
+from pipeline.advice.what_ifs import ZoneChange, describe_zones, work_out
 from pipeline.errors import NothingUsableError
 from pipeline.measures.zone_plans import ZoneLoads
 from pipeline.model.placement import PlacementBroker

@@ -4,7 +4,7 @@ from email import message_from_bytes
 from email.policy import default
 from html.parser import HTMLParser
 
-from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.alerting.message import render_message
 from tests import mail_parts
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS

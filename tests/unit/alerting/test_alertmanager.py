@@ -18,13 +18,13 @@ from pipeline.alerting.alertmanager import (
     _match,
     alert_labels,
     find_covering,
+    keep_firing,
     post_alert,
     read_silences,
     render_alert,
 )
-from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.delivery import Delivery
-from pipeline.alerting.keep_alerts import keep_firing
+from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.alerting.mutes import Mute, write_mutes
 from pipeline.cli import main
 from pipeline.config.mail import Alertmanager, Mail, Webhook
@@ -310,7 +310,7 @@ def test_a_message_that_breaks_our_code_stops_no_other(tmp_path, monkeypatch):
 def answer_with(text, monkeypatch):
     """Alertmanager answers all questions with a text."""
     answer = (httpx.Response(200), text.encode())
-    monkeypatch.setattr("pipeline.alerting.alertmanager.exchange_once", lambda *_, **__: answer)
+    monkeypatch.setattr("pipeline.alerting.http_request.exchange_once", lambda *_, **__: answer)
 
 
 def test_a_silence_until_the_end_of_the_calendar_can_be_described(monkeypatch):

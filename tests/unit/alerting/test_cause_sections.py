@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pipeline.evidence.causes import advise_cause, explain_cause, name_cause
+from pipeline.evidence.brief import advise_cause, explain_cause, name_cause
 from pipeline.evidence.incident import HotPartition, ShareCauses
 from tests.unit.alerting.examples import new_evidence
 

@@ -18,7 +18,7 @@ from itertools import count
 import pytest
 
 from pipeline.alerting.alertmanager import Matcher, Silence
-from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.alerting.message import render_message
 from pipeline.alerting.webhook import render_webhook
 from pipeline.cli import main

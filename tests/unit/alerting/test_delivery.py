@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from pipeline.alerting import delivery
-from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.delivery import deliver, probe
+from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.alerting.message import render_message
 from pipeline.config.mail import Smtp
 from pipeline.errors import ConfigError, DeliveryError

@@ -13,9 +13,8 @@ import pytest
 from pipeline.alerting.alertmanager import post_alert, read_silences
 from pipeline.alerting.delivery import deliver, probe
 from pipeline.alerting.webhook import post
-from pipeline.config.http_access import BasicAuth, HttpAccess, HttpLogin
+from pipeline.config.http_access import BasicAuth, HttpAccess, HttpLogin, hide_secrets, list_parts
 from pipeline.config.mail import Alertmanager, Smtp, Webhook
-from pipeline.config.secret_words import hide_secrets, list_parts
 from pipeline.config.sections import Pushgateway
 from pipeline.errors import ConfigError, InputError, PipelineError
 from pipeline.report.metrics import CollectorRegistry, _push

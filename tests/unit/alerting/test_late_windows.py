@@ -7,8 +7,7 @@ from email.policy import default
 
 import pytest
 
-from pipeline.alerting.broker_share import describe_broker_share
-from pipeline.alerting.incident_mail import describe_source
+from pipeline.alerting.incident_mail import describe_broker_share, describe_source
 from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts
 from pipeline.alerting.mutes import Mute, find_mute
 from pipeline.jobs import raise_incidents

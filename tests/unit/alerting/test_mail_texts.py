@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.alerting.broker_share import describe_broker_share
 from pipeline.alerting.content import MailColumn, MailTable, render_table
+from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.config_file import load_config
 from pipeline.evidence.brief import describe_brief
 from pipeline.evidence.incident import ProduceLatency, ShareCauses

@@ -7,7 +7,7 @@ from email.policy import default
 
 import pytest
 
-from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.alerting.message import attach_report, render_message
 from pipeline.evidence.incident import HotPartition, rank_topics
 from tests.placements import load_of

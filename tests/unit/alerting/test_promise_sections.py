@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pipeline.alerting.broker_share import describe_broker_share, promises_section
+from pipeline.alerting.incident_mail import describe_broker_share, promises_section
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS, new_evidence, new_promise, resolved_evidence
 
 TITLE = "What was promised, and what came of it"

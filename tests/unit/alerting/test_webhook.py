@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from pipeline.alerting.alertmanager import read_silences
-from pipeline.alerting.broker_share import describe_broker_share
+from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.alerting.webhook import post, render_webhook
 from pipeline.config.mail import Alertmanager, Webhook
 from pipeline.errors import ConfigError, DeliveryError, UnusableServerError

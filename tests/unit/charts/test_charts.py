@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.charts.broker_share import MOST_BARS, render_broker_shares, shown_brokers
-from pipeline.charts.palette import ALARM, CALM
+from pipeline.charts import ALARM, CALM, MOST_BARS, render_broker_shares, shown_brokers
 from pipeline.model.verdict import BrokerLoad
 
 T0_MS = 1_795_251_600_000
@@ -88,7 +87,7 @@ def test_matplotlib_is_paid_for_by_pictures_alone_and_pyplot_never():
         [
             sys.executable,
             "-c",
-            "import sys, pipeline.alerting.message as m, pipeline.charts.broker_share as s\n"
+            "import sys, pipeline.alerting.message as m, pipeline.charts as s\n"
             "print('matplotlib' in sys.modules)\n"
             "s.render_broker_shares([], failing=(), limit_ratio=1.2)\n"
             "print('matplotlib.pyplot' in sys.modules)",

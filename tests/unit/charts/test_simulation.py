@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline.charts.palette import LINES
-from pipeline.charts.simulation import render_simulation
+from pipeline.charts import LINES, render_simulation
 from pipeline.simulator.scenario.scenario_file import parse_scenario
 from pipeline.simulator.summary import Range, VariantSummary
 

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.cli import main
 from pipeline.cli.run import _as_text
-from pipeline.durable_files import replace_file
+from pipeline.files import replace_file
 from tests.report_tables import write_config, write_warehouse
 
 

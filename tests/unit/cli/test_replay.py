@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli.replay_document import format_replay
+from pipeline.cli.replay import format_replay
 from pipeline.cli.replay_inputs import ReplayInputs, find_span, read_candidates, read_inputs, read_metric_source
 from pipeline.config.replay import DEFAULT_CANDIDATES, Candidate
 from pipeline.errors import ConfigError, NothingUsableError

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline.cli.replay_document import describe_replay
+from pipeline.cli.replay import describe_replay
 from pipeline.model.window import TimeWindow
 from pipeline.tables.replay import REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
 

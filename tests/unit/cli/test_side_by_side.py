@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli.side_by_side import count_at_once, take_steps_apart
+from pipeline.cli.run import count_at_once, take_steps_apart
 from pipeline.config.pipeline_config import Spark
 from pipeline.config_file import load_config
 from pipeline.environment import count_cores, count_steps_at_once

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from pipeline.cli import main
-from pipeline.cli.simulate_document import format_evidence, format_last_line, format_summaries
+from pipeline.cli.simulate import format_evidence, format_last_line, format_summaries
 from pipeline.simulator.scenario.scenario_file import load_scenario, parse_scenario
 from pipeline.simulator.summary import Range, VariantSummary
 

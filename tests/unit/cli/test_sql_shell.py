@@ -5,8 +5,7 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from pipeline.cli.sql import asks_for_rows, format_rows
-from pipeline.cli.sql_shell import split_statements
+from pipeline.cli.sql import asks_for_rows, format_rows, split_statements
 from pipeline.errors import ConfigError
 
 

@@ -14,18 +14,18 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli import COMMANDS, build_parser
-from pipeline.cli.text_table import print_error
+from pipeline.cli.terminal import print_error
 from pipeline.tables import TABLES
 
 ROOT = Path(__file__).parents[3]
 TABLE = """
-from pipeline.cli.text_table import paint, show_table
+from pipeline.cli.terminal import paint, show_table
 rows = [["broker 1", "fail", "a long reason " * 12, "1.40"], ["broker 2", "ok", "[bold]x", "0.80"]]
 print(show_table(["subject", "verdict", "reason", "ratio"], rows, right=frozenset({3})), end="")
 print(paint("NOT healthy", "fail"))
 """
 SHELL = """
-from pipeline.cli.sql_shell import read_statements, show_answer
+from pipeline.cli.sql import read_statements, show_answer
 for statement in read_statements(["gold.broker_share", "share_ratio"]):
     show_answer(f"<{statement}>\\n" * (40 if "many" in statement else 1))
 """

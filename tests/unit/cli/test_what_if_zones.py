@@ -1,6 +1,6 @@
 """What `what-if --zones` prints, from a state that is worked out by hand."""
 
-from pipeline.advice.zone_what_ifs import ZoneChange, ZoneState, ZoneWhatIf
+from pipeline.advice.what_ifs import ZoneChange, ZoneState, ZoneWhatIf
 from pipeline.cli.what_if_zones import format_zone_what_if
 from pipeline.measures.zone_plans import ZoneBytes
 from pipeline.model.placement import PartitionMove

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.jobs.ingest.other_brokers import leave_out_others
+from pipeline.jobs.ingest.windows import leave_out_others
 from pipeline.model.cluster import LIVE_CLUSTER, Broker, ClusterHistory, PartitionState, Timeline
 from pipeline.model.log import TopicPartition
 from pipeline.sources.kinds.live_cluster import LiveCluster

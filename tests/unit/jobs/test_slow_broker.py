@@ -7,8 +7,8 @@ written here.
 import polars as pl
 import pytest
 
-from pipeline.alerting.broker_share import describe_broker_share
-from pipeline.evidence.gathering import gather_evidence
+from pipeline.alerting.incident_mail import describe_broker_share
+from pipeline.evidence.incident import gather_evidence
 from pipeline.jobs import recommend
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pipeline.advice.following import HotBroker
 from pipeline.advice.recommendations import recommend
-from pipeline.advice.slow_broker import HotBroker
 from pipeline.advice.what_ifs import PlacedCluster, plan_even
 from pipeline.measures import leadership_board, reassignment, zone_plans
 from pipeline.measures.leadership_board import Board

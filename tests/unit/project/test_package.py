@@ -50,7 +50,7 @@ def wheel(tmp_path_factory):
         ("from pipeline.errors import ConfigError\n", "from partition_health.pipeline.errors import ConfigError\n"),
         ("    from dags import runs\n", "    from partition_health.dags import runs\n"),
         ("import pipeline\n", "from partition_health import pipeline\n"),
-        ("import expectations.rows  # why\n", "import partition_health.expectations.rows  # why\n"),
+        ("import expectations.checkpoints  # why\n", "import partition_health.expectations.checkpoints  # why\n"),
         ('files("pipeline.simulator.clients")', 'files("partition_health.pipeline.simulator.clients")'),
         ('f"pipeline.cli.{name}"', 'f"partition_health.pipeline.cli.{name}"'),
         ('document["expectations"]\nimport pipelines\n', 'document["expectations"]\nimport pipelines\n'),

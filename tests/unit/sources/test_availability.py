@@ -10,7 +10,7 @@ import pytest
 from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
 from pipeline.codec.metadata.cluster_metadata import MetadataRecord, RecordType
 from pipeline.config.pipeline_config import Cluster
-from pipeline.config.source import known_kinds
+from pipeline.config.section import known_kinds
 from pipeline.model.cluster import Broker, ClusterHistory, ConsumerGroupMember, Timeline
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pipeline.cli.replay_document import TRUSTS, describe_replay
+from pipeline.cli.replay import TRUSTS, describe_replay
 from pipeline.cli.replay_inputs import read_inputs
 from pipeline.jobs import ingest, replay
 from pipeline.replay.loads import reach_of

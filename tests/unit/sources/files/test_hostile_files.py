@@ -13,7 +13,7 @@ from pipeline.codec.log.index_files import OFFSET_ENTRY, TXN_ENTRY, read_offset_
 from pipeline.codec.log.segment import scan_headers
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.errors import InputError
-from pipeline.regular_files import MOST_SMALL_BYTES, read_small
+from pipeline.files import MOST_SMALL_BYTES, read_small
 from pipeline.sources.files.cluster_state import read_metadata_ends, read_replica_states
 from pipeline.sources.files.directory_walk import DirectoryWalk
 from pipeline.sources.files.dumped_logs import discover_dumps

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.config.http_access import HttpAccess
-from pipeline.sources.kinds.exporter_pages import BrokerMetrics, ExporterUrls, ProducerMetrics
+from pipeline.sources.kinds.exporter_pages import BrokerMetrics, ExporterUrls, ProducerMetrics, keep_page
 from pipeline.sources.kinds.librdkafka_statistics import LibrdkafkaStatistics
 from pipeline.sources.metrics import sample_rows
 from pipeline.sources.metrics.http_text import HttpReader

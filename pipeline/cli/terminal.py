@@ -1,10 +1,12 @@
-"""Aligned columns; on a terminal they fit its width, and verdicts have colour besides their words."""
+"""What commands share: options, and aligned columns that fit a terminal, with colour for verdicts besides their words."""
 
+import argparse
 import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from pipeline.model.number_text import escape_hidden
@@ -17,10 +19,16 @@ _STYLES = {
 _LEAST_WIDTH = 8  # of a column; where a terminal has less, a row becomes a list
 
 
-def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> str:
-    """Writes rows in aligned columns under their names.
+def add_config_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration; else $PARTITION_HEALTH_CONFIG")
 
-    `rows`: cells as text, without line breaks. `right`: columns (by position) to align on the right: numbers.
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> str:
+    """Writes rows of cells without line breaks in aligned columns; `right` are columns of numbers, by position.
 
     >>> print(format_table(["name", "rows"], [["a", "12"], ["bcdef", "3"]], right=frozenset({1})), end="")
     name   rows
@@ -100,7 +108,6 @@ def paint(text: str, verdict: str) -> str:
 
 
 def text_width(most: int) -> int:
-    """Returns the width for a text: `most` characters, on a terminal at most its own."""
     return min(most, shutil.get_terminal_size().columns) if sys.stdout.isatty() else most
 
 
@@ -123,7 +130,6 @@ def _styled(text: str, verdict: str) -> Any:  # noqa: ANN401 - rich is imported 
 
 
 def _render(drawn: Any, *, soft_wrap: bool = False) -> str:  # noqa: ANN401
-    """Renders with rich for this terminal; without colour where `NO_COLOR` is set or the terminal has none."""
     from rich.console import Console
 
     console = Console(width=shutil.get_terminal_size().columns, highlight=False)

@@ -1,1 +1,0 @@
-"""Figures from values, for mail and report."""
