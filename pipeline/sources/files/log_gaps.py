@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pipeline.codec.log.segment import scan_headers
 from pipeline.model.cluster import NO_LEADER, ClusterState, Timeline
 from pipeline.model.log import Problem, TopicPartition, fits_topics
-from pipeline.model.log_tree import DirectoryKind, LogTree
+from pipeline.model.log_tree import KAFKA_TOPICS, DirectoryKind, LogTree
 from pipeline.model.window import LATEST_MS, NS_PER_MS, TimeWindow
 from pipeline.sources.files.log_directories import COPY
 from pipeline.sources.files.segment_plan import choose_replicas
@@ -90,7 +90,7 @@ def name_left_out(
     """Says which topics of clients have no log at all: copies of disks may leave them out, or a disk is missing."""
     found = {key.topic for key in live}
     led = {key.topic for key, one in state.partitions.items() if one.leader_id != NO_LEADER}
-    if missing := sorted(one for one in led - found if fits_topics(one, topics) and not one.startswith("__")):
+    if missing := sorted(one for one in led - found if fits_topics(one, topics) and one not in KAFKA_TOPICS):
         reason = f"{name_some('no disk holds a partition of', missing)}: taken to be left out, as `topics` may say"
         yield Problem(path=tree.directories[0].path if tree.directories else "", reason=reason, severity="suspect")
 

@@ -47,7 +47,7 @@ def run(tmp_path):
     return run
 
 
-def measured(run, logs, *, rule="late_load", missing=(), count_kind="exact", units=1_000, gone=0, brokers=2):
+def measured(run, logs, *, rule="late_load", missing=(), count_kind="exact", units=1_000, gone=0, brokers=2, own=None):
     """Value, text and chance of the rule's measures from minute 3 on; brokers lead a partition each with as much timely load."""
     all_rows = [(number, broker) for number in range(6) for broker in range(brokers)]
     rows = {
@@ -59,6 +59,13 @@ def measured(run, logs, *, rule="late_load", missing=(), count_kind="exact", uni
                 count_kind=count_kind,
             )
             for number, broker in all_rows
+        ] + [
+            zero_row(
+                PARTITION_TRAFFIC, window(number).start_ms, topic=own[0], topic_id="id", partition=1, leader_id=1,
+                size_bytes=own[1], covered_offset_count=1_000 - own[2], missing_offset_count=own[2], count_kind=count_kind,
+            )
+            for number in range(6)
+            if own
         ],
         BROKER_SHARE: [
             zero_row(BROKER_SHARE, window(number).start_ms, broker_id=broker, expected_share=1 / brokers, effective_unit_count=units)
@@ -192,6 +199,28 @@ def test_late_records_that_compaction_takes_are_told(run, policy, values):
     ]
     found = measured(run, [*grown(0), *changes], rule="unread_records")
     assert {value for value, *_ in found.values()} == values
+
+
+@pytest.mark.parametrize(
+    ("topic", "size_bytes", "told"),
+    [
+        ("__consumer_offsets", 1, True),
+        ("__consumer_offsets", 0.01, False),  # ten bytes an hour in all, of 600: what compaction takes is little load
+        ("__consumer_offsets", 0, True),  # nobody knows how large they were
+        ("__commits", 0.01, True),  # any client's name
+    ],
+)
+def test_records_of_kafkas_own_topics_that_compaction_takes_are_told_where_they_are_much(run, topic, size_bytes, told):
+    """Each minute brings 1,000 records, of which compaction leaves 100."""
+    own = [
+        log(minute, 1, int(100 * size_bytes * (minute + 1)), topic=topic)
+        | {"log_end_offset": 1_000 * (minute + 1), "configs": {"cleanup.policy": "compact"}}
+        for minute in range(5)
+    ]
+    found = measured(run, [*grown(0), *own], rule="unread_records", own=(topic, int(100 * size_bytes), 900))
+    assert {key: value for key, (value, *_) in found.items() if value} == (
+        dict.fromkeys(((3, "1"), (4, "1"), (5, "1")), 0.562) if told else {}
+    )
 
 
 def test_records_of_a_topic_made_meanwhile_that_are_deleted_at_once_are_told(run):
