@@ -163,7 +163,7 @@ def spread_replicas(partitions: Partitions, brokers: Brokers) -> Partitions:
     after = []
     for one in partitions:
         replicas = list(one.replicas)
-        for place, follower in enumerate(replicas if one.leader_id in replicas else ()):
+        for place, follower in enumerate(replicas if one.is_sized and one.leader_id in replicas else ()):
             others = {racks.get(each, "") for each in replicas if each != follower}
             if follower == one.leader_id or racks.get(follower, "") not in others:
                 continue
