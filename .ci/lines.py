@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 62_155
+MOST_LINES = 62_151
 LEAST_LOGIC_PERCENT = 42.5
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 

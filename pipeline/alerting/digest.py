@@ -132,13 +132,9 @@ class ClusterDay:
     @property
     def state(self) -> str:
         """`not judged`, `incidents`, or `well`; what is not known counts first."""
-        return (
-            "not judged"
-            if not (self.judged_count and self.is_recent)
-            else "incidents"
-            if self.open_incidents
-            else "well"
-        )
+        if not (self.judged_count and self.is_recent):
+            return "not judged"
+        return "incidents" if self.open_incidents else "well"
 
 
 _STATES = ("not judged", "incidents", "well")
