@@ -117,12 +117,15 @@ class ClusterDay:
     window_count: int  # windows that began in them
     judged_count: int  # of these
     newest_ms: int | None  # start of the newest judged window, however old
+    is_recent: bool  # whether it is one of the cluster's last windows
     open_incidents: tuple[str, ...] = ()  # `broker 1 (broker share)`, oldest first
 
     @property
     def state(self) -> str:
         """`not judged`, `incidents`, or `well`; what is not known counts first."""
-        return "not judged" if not self.judged_count else "incidents" if self.open_incidents else "well"
+        if not (self.judged_count and self.is_recent):
+            return "not judged"
+        return "incidents" if self.open_incidents else "well"
 
 
 _STATES = ("not judged", "incidents", "well")

@@ -16,7 +16,7 @@ from pipeline.config.section import format_problems
 from pipeline.config.yaml_file import read_yaml
 from pipeline.environment import count_cores
 from pipeline.errors import ConfigError, NothingUsableError
-from pipeline.model.log_tree import SegmentSummary
+from pipeline.model.log_tree import KAFKA_TOPICS, SegmentSummary
 from pipeline.model.window import DAY_MS, LATEST_MS, MINUTE_MS, TimeWindow, format_instant
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.kinds import KINDS
@@ -116,7 +116,7 @@ def find_span(paths: Sequence[Path]) -> tuple[int, int]:
     tree = discover_logs(paths)
     times: list[int] = []
     for directory, partition in tree.iter_partitions():
-        if partition.topic.startswith("__"):
+        if partition.topic in KAFKA_TOPICS:
             continue
         for segment in summarise_partition(directory, partition).segments:
             times += _list_times(segment)

@@ -4,7 +4,7 @@ from pipeline.alerting.digest import ClusterDay, describe_day
 from pipeline.alerting.message import render_message
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.model.incident import IncidentChange
-from pipeline.model.window import DAY_MS, milliseconds_of
+from pipeline.model.window import DAY_MS, HOUR_MS, milliseconds_of
 from pipeline.runs import JobReport
 from pipeline.storage.outbox import queue
 from pipeline.storage.predicates import format_datafusion_text
@@ -22,6 +22,7 @@ HAVING NOT bool_or(rule = 'broker_share')
         OR NOT bool_or(rule = 'broker_share' AND verdict = 'not_enough_traffic' AND coalesce(value, 0) >= limit_value))
 """
 """Windows of which a share is known: not those without records, nor with a broker beyond its limit that could not be judged."""
+_RECENT = 3  # windows, an hour at least: where none of these is judged, nobody knows how the cluster is
 
 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
@@ -39,6 +40,7 @@ def _look_at(config: PipelineConfig, name: str, now_ms: int) -> ClusterDay:
     end_ms -= end_ms % window_ms
     judged = query_rows(config.warehouse, _JUDGED.format(cluster=format_datafusion_text(name)), {"verdicts": VERDICTS})
     starts_ms = [start_ms for (start_ms,) in tuples_of(judged, "window_start_ms")]
+    newest_ms = max(starts_ms, default=None)
     changes = values_of(IncidentChange, load_rows(config.warehouse, INCIDENTS, cluster=name))
     ended = {one.incident_id for one in changes if not one.is_open}
     changes.sort(key=lambda one: one.window_start_ms)
@@ -48,6 +50,7 @@ def _look_at(config: PipelineConfig, name: str, now_ms: int) -> ClusterDay:
         cluster=name,
         window_count=DAY_MS // window_ms,
         judged_count=sum(end_ms - DAY_MS <= start_ms < end_ms for start_ms in starts_ms),
-        newest_ms=max(starts_ms, default=None),
+        newest_ms=newest_ms,
+        is_recent=newest_ms is not None and newest_ms >= end_ms - max(HOUR_MS, _RECENT * window_ms),
         open_incidents=tuple(f"{one.subject} ({one.rule.replace('_', ' ')})" for one in still_open),
     )

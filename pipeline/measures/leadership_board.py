@@ -51,6 +51,7 @@ class Board:
         self.room = np.array([np.inf if one.free_bytes is None else one.free_bytes for one in self.brokers], np.float64)
         self.budget = np.inf if max_moved_bytes is None else max_moved_bytes  # bytes that may still be copied
         self.may_move = np.array([p.load_bytes > 0 and not p.is_pinned for p in self.partitions], np.bool_)
+        self.may_copy = self.may_move & np.array([p.is_sized for p in self.partitions], np.bool_)
         self.effort = Effort(MOST_EXAMINED)
 
     def fork(self) -> "Board":

@@ -6,11 +6,11 @@ the same plan: ties go to the lower broker id, then topic and partition, and a c
 (`is_cut`).
 
 Rules: a partition keeps its number of replicas, each on another broker, and of racks; leadership goes to in-sync
-replicas; no broker gets replicas that it does not take or has no room for, and all moves together copy no more than
-they may. Kafka refuses a plan that names a dead broker, one that is fenced or not among the brokers. So a partition
-with one dead replica changes only where a live broker takes its place, one with more does not. A pinned partition stays
-where it is. Kafka keeps a dead broker in replica lists until somebody reassigns them: `replace_dead` puts its replicas
-on brokers that live.
+replicas; no broker gets replicas that it does not take or has no room for, all moves together copy no more than they
+may, and a partition of unknown size is not copied. Kafka refuses a plan that names a dead broker, one that is fenced or
+not among the brokers. So a partition with one dead replica changes only where a live broker takes its place, one with
+more does not. A pinned partition stays where it is. Kafka keeps a dead broker in replica lists until somebody reassigns
+them: `replace_dead` puts its replicas on brokers that live.
 
 References: Cruise Control's order of goals is the model for leadership before replicas; Kafka
 `ReassignPartitionsCommand.verifyBrokerIds`, `ReplicationControlManager.validateManualPartitionAssignment`.
@@ -98,7 +98,7 @@ def plan_replicas(
     _hand_over_leadership(led)
     plans = [_plan_replicas(led.fork(), THRIFTS[0])]
     # where leaders suffice nothing is copied, and no copy is free
-    if not led.is_done() or not board.size[board.may_move].all():
+    if not led.is_done() or not board.size[board.may_copy].all():
         starts = [(thrift, start) for thrift in THRIFTS for start in (led, board)][1:]
         plans += [_plan_replicas(start.fork(), thrift) for thrift, start in starts]
     return _choose((nothing, *plans), board)
@@ -137,7 +137,7 @@ def _plan_cheapest(board: Board) -> ReassignmentPlan | None:
     if count_placements(number[receiver != board.leader[number]]) > MOST_PLACEMENTS:
         return None
     # each partition with a choice doubles the plans: with so many there are too many
-    moves.append(list_replica_moves(board, np.flatnonzero(board.may_move), most=MOST_PLACEMENTS.bit_length()))
+    moves.append(list_replica_moves(board, np.flatnonzero(board.may_copy), most=MOST_PLACEMENTS.bit_length()))
     number, receiver = (np.concatenate(each) for each in zip(*moves, strict=True))
     if not try_all(board, number, receiver, board.copied(number, receiver)):
         return None
@@ -175,7 +175,7 @@ def _move_replicas(board: Board, thrift: float) -> None:
 def _choose_hot(board: Board, worth: Floats) -> Places:
     """Partitions of brokers above the target, of each broker equally many of those that are worth most, not too many in all."""
     is_hot = board.shares > board.target * board.fair
-    hot = np.flatnonzero(board.may_move & is_hot[board.leader])
+    hot = np.flatnonzero(board.may_copy & is_hot[board.leader])
     most = MOST_CANDIDATES // max(1, len(board.brokers))
     if len(hot) <= most:
         return hot
@@ -226,7 +226,7 @@ def replace_dead(
     restored, effort = {}, Effort(MOST_EXAMINED)
     # one whose leader is being reassigned away is on its way already
     led = (p for p in partitions if p.leader_id in live and p.leader_id in p.replicas)
-    hurt = (p for p in led if not live.keys() >= {*p.replicas})
+    hurt = (p for p in led if p.is_sized and not live.keys() >= {*p.replicas})
     for partition in sorted(hurt, key=lambda p: (len(live.keys() & {*p.replicas}), p.topic, p.partition)):
         dead = list_dead(partition, live)
         if effort.is_spent():

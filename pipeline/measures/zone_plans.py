@@ -5,8 +5,9 @@ way on. Rack-aware producers (KIP-1123) send what has no key to leaders in their
 of the topic.
 
 No plan leaves a broker further above its fair share than the target allows, or than the highest was before. Leadership
-goes to in-sync replicas of live brokers; replicas go to live brokers that take some and have room. Ties go to the lower
-broker id, then topic and partition.
+goes to in-sync replicas of live brokers; replicas go to live brokers that take some and have room, as far as their sizes
+are known. A partition with a replica on a dead broker stays as it is: Kafka's tool refuses a file that names one. Ties go
+to the lower broker id, then topic and partition.
 """
 
 from collections import Counter, defaultdict
@@ -117,7 +118,7 @@ def lead_near_producers(
     waiting = []
     for number, one in enumerate(partitions):
         sent = loads.sent.get((one.topic, one.partition), {})
-        for receiver in sorted(set(one.in_sync) & racks.keys() - {one.leader_id}):
+        for receiver in _followers_in_sync(one, racks):
             saved = _between(replace(one, leader_id=receiver), loads, racks) - _between(one, loads, racks)
             if sent and saved < 0:
                 waiting.append((saved, receiver, number))
@@ -155,7 +156,8 @@ def spread_replicas(partitions: Partitions, brokers: Brokers) -> tuple[Partition
     after = []
     for one in partitions:
         replicas = list(one.replicas)
-        for place, follower in enumerate(replicas if one.leader_id in replicas else ()):
+        may_copy = one.is_sized and one.leader_id in replicas and racks.keys() >= {*replicas}
+        for place, follower in enumerate(replicas if may_copy else ()):
             others = {racks.get(each, "") for each in replicas if each != follower}
             if follower == one.leader_id or racks.get(follower, "") not in others or effort.is_spent():
                 continue
@@ -235,7 +237,7 @@ class _AwareBoard:
                 [replace(each, leader_id=receiver) if each is one else each for each in self._topics[one.topic]],
             )
             for one in own[:_MOST_TRIED]
-            for receiver in sorted(set(one.in_sync) & self._racks.keys() - {highest})
+            for receiver in _followers_in_sync(one, self._racks)
         ]
         rack = self._racks[highest]
         for topic in list(dict.fromkeys(one.topic for one in own))[:_MOST_TRIED]:
@@ -271,10 +273,17 @@ class _AwareBoard:
         return max(self._target, *ratios), above, between
 
 
+def _followers_in_sync(partition: PlacedPartition, racks: Mapping[int, str]) -> list[int]:
+    """Brokers that may lead it instead; none while one of its replicas is on a dead broker."""
+    is_alive = racks.keys() >= {*partition.replicas}
+    return sorted(set(partition.in_sync) & racks.keys() - {partition.leader_id}) if is_alive else []
+
+
 def _led_outside(partition: PlacedPartition, rack: str, racks: Mapping[int, str]) -> PlacedPartition:
     if racks.get(partition.leader_id) != rack:
         return partition
-    others = [each for each in partition.in_sync if racks.get(each, rack) != rack]
+    able = _followers_in_sync(partition, racks)
+    others = [each for each in partition.in_sync if each in able and racks[each] != rack]
     return replace(partition, leader_id=others[partition.partition % len(others)]) if others else partition
 
 

@@ -262,3 +262,9 @@ class EarlierState:
     told_at_ms: int | None = None  # when the leader reported it
     observed_at_ms: int | None = None  # when its leader epoch was first observed
     settled_offset: int | None = None  # end of the log an hour or more before the span, as this leader said
+
+
+def retention_ms(configs: Mapping[str, str]) -> int | None:
+    """`retention.ms` where the topic sets it; None where it is not known or unlimited."""
+    value = configs.get("retention.ms")
+    return int(value) if value is not None and value.isascii() and value.isdecimal() and len(value) < 19 else None

@@ -9,6 +9,8 @@ from pipeline.model.log import Problem, TopicPartition
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 """The KRaft quorum's own log: in every node's directory, never a load of a broker."""
+KAFKA_TOPICS = frozenset({CLUSTER_METADATA_TOPIC, "__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics that brokers write themselves. Any client may make others whose names begin alike."""
 
 
 class DirectoryKind(StrEnum):

@@ -18,6 +18,7 @@ class PlacedPartition:
     in_sync: tuple[int, ...]  # replicas that may be elected; all of them where the source does not say
     load_bytes: int  # bytes appended in the window: what its leader carries
     size_bytes: int  # bytes of one replica on disk: what moving it copies
+    is_sized: bool = True  # False where nobody says how large it is: no plan copies it
     is_pinned: bool = False  # plans leave it where it is: its load follows the broker
 
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
+from pipeline.model.cluster import retention_ms
 from pipeline.model.number_text import format_ratio, format_span
 from pipeline.model.window import DAY_MS, HOUR_MS
 from pipeline.rules.rule import Rule, RuleInput, RuleMeasure, measure_column, measure_of_topic
@@ -46,9 +47,10 @@ def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasur
             is_there = log_start is not None and (first if last is None else last) >= log_start
             if is_there and (known_id or topic_id) == (topic_id or known_id):
                 # a retention that was raised since the segment was read holds for it, too
-                text = dict(configs or ()).get("retention.ms", "")
-                retention_ms = math.inf if text == "-1" else int(text) if text.isdecimal() else 0
-                until_ms = None if deletable_ms is None else max(deletable_ms, (newest_ms or 0) + retention_ms)
+                told = dict(configs or ())
+                kept_ms = retention_ms(told) if "retention.ms" in told else 0
+                newest_until_ms = math.inf if kept_ms is None else (newest_ms or 0) + kept_ms
+                until_ms = None if deletable_ms is None else max(deletable_ms, newest_until_ms)
                 if is_past_retention(until_ms, start_ms + given.window_ms):
                     overdue[start_ms, log[0]].append(size)
     for start_ms, topic in given.tuples(TOPIC_HEALTH, "window_start_ms", "topic"):

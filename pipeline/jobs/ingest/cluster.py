@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
 from pipeline.jobs.ingest.windows import Expired, fresh_windows
+from pipeline.model.cluster import retention_ms
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree
 from pipeline.model.window import LATEST_MS, TimeWindow, instant_of
 from pipeline.model.window_state import PartitionKey
@@ -21,7 +22,6 @@ from pipeline.sources.files.cluster_rows import (
     iter_broker_rows,
     iter_cluster_state_rows,
     list_window_states,
-    retention_ms,
     with_leaders,
 )
 from pipeline.sources.files.file_rows import group_row, iter_consumer_group_rows, iter_quarantine_rows

@@ -200,6 +200,7 @@ def place_partitions(loads: Iterable[tuple[Any, ...]], state: Sequence[Row]) -> 
             in_sync=tuple(row["replica_id"] for row in rows if _may_lead(row)),
             load_bytes=carried.get(key, 0) + (by_name.get((key[0], key[2]), 0) if key[1] else 0),
             size_bytes=max((row["size_bytes"] or 0) for row in rows),
+            is_sized=any(row["size_bytes"] is not None for row in rows),
         )
         for key, unordered in sorted(replicas.items())
         for rows in [sorted(unordered, key=lambda row: row["replica_position"])]

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.config.storage import Folder
 from pipeline.engine import describe_work
+from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.window import MINUTE_MS, TimeWindow, milliseconds_of, spanning
 from pipeline.replay.keyed.plan import FAMILIES, AnswerColumn, plan_keys
 from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
@@ -36,8 +37,6 @@ from pipeline.transforms.latency import measure_requests
 from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
 from pipeline.transforms.samples import with_labels
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""The brokers name the partition of each of their records: no partitioner is asked."""
 FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 _TOPIC = ("window_start", "topic", "topic_id")
 _LISTED_COLUMNS = (*_TOPIC, "producer_id", "producer_epoch", "minute_start", "record_count")
@@ -59,7 +58,7 @@ def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeW
     columns = ("window_start_ms", "topic", "topic_id", "partition", "leader_id", "log_start_offset")
     for start_ms, topic, topic_id, partition, leader_id, offset in run.tuples(CLUSTER_STATE, windows, *columns):
         where = start_ms, topic, topic_id
-        if topic not in INTERNAL_TOPICS:
+        if topic not in KAFKA_TOPICS:  # brokers name the partition of each of their records: no partitioner is asked
             leaders[where][partition] = leader_id
         if offset is not None:
             log_starts[where][partition] = min(offset, log_starts[where].get(partition, offset))
@@ -122,7 +121,7 @@ def _list_arrivals(
         pl.col("window_start", "minute_start").dt.epoch("ms"), pl.col("topic", "topic_id").cast(pl.String)
     )
     starts, minute, start = [window.start_ms for window in windows], pl.col("minute_start"), pl.col("window_start")
-    rows = rows.filter(start.is_in(starts) & ~pl.col("topic").is_in(INTERNAL_TOPICS))
+    rows = rows.filter(start.is_in(starts) & ~pl.col("topic").is_in(KAFKA_TOPICS))
     producers = rows.group_by(_TOPIC).agg(pl.struct("producer_id", "producer_epoch").n_unique().alias("count"))
     costs = [count * (1 + partitions.get(tuple(where), 0) // 50) for *where, count in producers.iter_rows()]
     producers = producers.with_columns(pl.Series("cost", costs)).sort("cost", *_TOPIC)

@@ -241,8 +241,3 @@ def compacted_topics(state: ClusterState, tree: LogTree) -> frozenset[str]:
     by_config = {topic for topic in topics if "compact" in state.topic_config(topic).get("cleanup.policy", untold)}
     by_cleaner = {key.topic for directory in tree.directories for key in directory.cleaner_offsets}
     return frozenset(by_config | by_cleaner)
-
-
-def retention_ms(configs: Mapping[str, str]) -> int | None:
-    value = configs.get("retention.ms")
-    return int(value) if value is not None and value.isascii() and value.isdecimal() and len(value) < 19 else None

@@ -15,7 +15,7 @@ from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.model.cluster import NO_LEADER, ClusterState, ReplicaState, Timeline
 from pipeline.model.log import Problem, TopicPartition, fits_topics
-from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory
+from pipeline.model.log_tree import KAFKA_TOPICS, DirectoryKind, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.window import LATEST_MS, NS_PER_MS, TimeWindow
 from pipeline.sources.files.cluster_state import read_log_end_offset, scan_tail
 from pipeline.sources.files.log_directories import COPY
@@ -165,7 +165,7 @@ def name_left_out(
     """Says which topics of clients have no log at all: copies of disks may leave them out, or a disk is missing."""
     found = {key.topic for key in live}
     led = {key.topic for key, one in state.partitions.items() if one.leader_id != NO_LEADER}
-    if missing := sorted(one for one in led - found if fits_topics(one, topics) and not one.startswith("__")):
+    if missing := sorted(one for one in led - found if fits_topics(one, topics) and one not in KAFKA_TOPICS):
         reason = f"{name_some('no disk holds a partition of', missing)}: taken to be left out, as `topics` may say"
         yield Problem(path=tree.directories[0].path if tree.directories else "", reason=reason, severity="suspect")
 

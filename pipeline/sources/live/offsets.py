@@ -11,6 +11,7 @@ from typing import Any
 
 from pipeline.model.cluster import NO_LEADER, EarlierState
 from pipeline.model.log import TopicPartition
+from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.sources.files.cluster_rows import TIERED
 from pipeline.sources.live import admin
@@ -127,7 +128,7 @@ def _unknowable(key: TopicPartition, state: LiveState, earlier: EarlierState | N
     elif earlier.leader_epoch is not None and partition.leader_epoch not in {None, earlier.leader_epoch}:
         leaders = f"(broker {earlier.leader_id}, now {partition.leader_id})"
         yield f"its leader changed since the run before {leaders}: which of them carried which part is not known"
-    elif has_shrunk and not key.topic.startswith("__"):
+    elif has_shrunk and key.topic not in KAFKA_TOPICS:
         # Kafka's own topics are compacted all the time, and are little load: they are estimated by what they hold.
         yield "its log has shrunk since the run before: compaction has taken a part of the bytes that is not known"
 

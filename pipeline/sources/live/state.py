@@ -18,7 +18,7 @@ from pipeline.model.cluster import (
     Timeline,
 )
 from pipeline.model.log import Problem, TopicPartition, fits_topics
-from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC
+from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, KAFKA_TOPICS
 from pipeline.sources.files.cluster_rows import TIERED, TIME_CONFIGS, TOPIC_CONFIGS
 from pipeline.sources.live import admin, requests
 from pipeline.sources.live.admin import Metadata, OffsetAt
@@ -75,7 +75,7 @@ def read_live_state(
     log_starts = admin.ask_offsets(connection, leaders, admin.EARLIEST, failures)
     high_watermarks = admin.ask_offsets(connection, leaders, admin.LATEST, failures)
     known = {key.topic for key in metadata.partitions}
-    seen = {one.topic for one in earlier if internal_topics or not one.topic.startswith("__")}
+    seen = {one.topic for one in earlier if internal_topics or one.topic not in KAFKA_TOPICS}
     _note_unread(connection, topics, known, seen, failures, is_any_read=bool(in_scope))
     if metadata.impossible:
         failures.questions[name_some("partitions", sorted(map(str, metadata.impossible)))] = "no topic has so many"

@@ -8,7 +8,7 @@ from email.policy import default
 import pytest
 
 from pipeline.jobs import daily_mail, deliver_alerts
-from pipeline.model.window import DAY_MS, TimeWindow, instant_of
+from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.storage.tables_on_disk import ensure_tables
@@ -93,3 +93,16 @@ def test_a_day_without_a_window_that_could_be_judged_is_not_called_well(tmp_path
     run.replace(INCIDENTS, [change(1, state="resolved"), change(1)], windows[:1])
     said = daily_mail._look_at(run.config, run.cluster_name, NOW_MS)
     assert (said.state, said.judged_count, said.newest_ms, said.open_incidents) == ("not judged", 0, None, ())
+
+
+@pytest.mark.parametrize(("age", "state"), [(timedelta(hours=3), "well"), (timedelta(hours=23), "not judged")])
+def test_a_cluster_whose_newest_judged_window_is_long_ago_is_not_well(tmp_path, age, state):
+    base = a_run(tmp_path, to=("platform@x.org",), daily=True).config
+    config = base.model_copy(update={"window": timedelta(hours=1), "grace": timedelta(0)})
+    ensure_tables(config.warehouse, (ALERT_OUTBOX, VERDICTS, INCIDENTS))
+    end_ms = T0_MS - T0_MS % HOUR_MS
+    window = TimeWindow(start := end_ms - int(age.total_seconds()) * 1_000, start + HOUR_MS)
+    (run,) = plan_runs(config, window, run_id="r", now_ms=end_ms)
+    run.replace(VERDICTS, [GOOD | {"window_start": instant_of(window.start_ms)}], [window])
+    (note,) = daily_mail.run(config, now_ms=end_ms + MINUTE_MS).notes
+    assert note.startswith(f"[DAY] 1 clusters: 1 {state} in the 24 hours to ")

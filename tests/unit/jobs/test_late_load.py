@@ -48,16 +48,20 @@ def measured(
     besides=(),
 ):
     """Value, text and chance of the rule's measures from minute 3 on; brokers lead a partition each with as much timely load."""
+    of = {one: (timely or {}).get(one, TIMELY) for one in range(brokers)}
     all_rows = [(number, broker) for number in range(6) for broker in range(brokers)]
     rows = {
         CLUSTER_STATE: logs,
         PARTITION_TRAFFIC: [
             zero_row(
                 PARTITION_TRAFFIC, window(number).start_ms, topic=topic, topic_id="id", partition=broker, leader_id=broker,
-                size_bytes=size_bytes, covered_offset_count=size_bytes - gone, missing_offset_count=gone, count_kind=count_kind,
+                size_bytes=size_bytes, covered_offset_count=offset_count - gone_count, missing_offset_count=gone_count,
+                count_kind=count_kind,
             )
             for number in range(6)
-            for topic, broker, size_bytes in (*(("t", one, (timely or {}).get(one, TIMELY)) for one in range(brokers)), *besides)
+            for topic, broker, size_bytes, offset_count, gone_count in (
+                *(("t", one, of[one], of[one], gone) for one in range(brokers)), *besides,
+            )
         ],
         BROKER_SHARE: [
             zero_row(BROKER_SHARE, window(number).start_ms, broker_id=broker, expected_share=1 / brokers, effective_unit_count=units)
@@ -109,7 +113,7 @@ def test_what_compaction_takes_of_one_topic_does_not_pay_for_late_load_of_anothe
         | {"log_end_offset": 1_200 * minute, "configs": {"cleanup.policy": "compact"}}
         for minute in range(5)
     ]
-    found = measured(run, [*grown(1_200), *cleaned], besides=[("changes", 1, 1_200)])
+    found = measured(run, [*grown(1_200), *cleaned], besides=[("changes", 1, 1_200, 1_200, 0)])
     # 3,000 of 3,600 bytes and, by times, 1,800 of 2,400 where a half is fair
     assert [found[minute, "1"][0] for minute in (3, 4, 5)] == [round(3_000 / 1_800 - 1.5, 3)] * 3
 
@@ -212,6 +216,30 @@ def test_late_records_that_compaction_takes_are_told(run, policy, values):
     ]
     found = measured(run, [*grown(0), *changes], rule="unread_records")
     assert {value for value, *_ in found.values()} == values
+
+
+@pytest.mark.parametrize(
+    ("topic", "size_bytes", "told"),
+    [
+        ("__consumer_offsets", 1, True),
+        ("__consumer_offsets", 0.01, False),  # ten bytes an hour in all, of 600: what compaction takes is little load
+        ("__consumer_offsets", 0, True),  # nobody knows how large they were
+        ("__commits", 0.01, True),  # any client's name
+    ],
+)
+def test_records_of_kafkas_own_topics_that_compaction_takes_are_told_where_they_are_much(run, topic, size_bytes, told):
+    """Each minute brings 1,000 records, of which compaction leaves 100."""
+    own = [
+        log(minute, 1, int(100 * size_bytes * (minute + 1)), topic=topic)
+        | {"log_end_offset": 1_000 * (minute + 1), "configs": {"cleanup.policy": "compact"}}
+        for minute in range(5)
+    ]
+    found = measured(
+        run, [*grown(0), *own], rule="unread_records", besides=[(topic, 1, int(100 * size_bytes), 1_000, 900)]
+    )
+    assert {key: value for key, (value, *_) in found.items() if value} == (
+        dict.fromkeys(((3, "1"), (4, "1"), (5, "1")), 0.562) if told else {}
+    )
 
 
 def test_records_of_a_topic_made_meanwhile_that_are_deleted_at_once_are_told(run):

@@ -1,5 +1,7 @@
 """Which of all segments that ever were are asked about. Oracle: worked out by hand on a few rows."""
 
+import pytest
+
 from pipeline.jobs import measure_rules
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
@@ -18,12 +20,30 @@ def row_of(table, **own):
     return {**row, "cluster": "lab", "topic": "a", "topic_id": "", **own}
 
 
-def test_segments_past_retention_are_those_still_in_their_logs(tmp_path):
+@pytest.mark.parametrize(
+    ("kept_ms", "counts"),
+    [
+        (None, [3.0, 2.0]),
+        ("1", [3.0, 2.0]),
+        ("-1", [0.0, 0.0]),
+        ("9223372036854775807", [0.0, 0.0]),
+        ("9" * 5_000, [0.0, 0.0]),
+    ],
+)
+def test_segments_past_retention_are_those_still_in_their_logs(tmp_path, kept_ms, counts):
+    """Whatever one host says of a topic's retention; Python reads no number of so many digits."""
     config = write_config(tmp_path)
     windows = [TimeWindow(START_MS + hour * HOUR_MS, START_MS + (hour + 1) * HOUR_MS) for hour in range(2)]
     starts = [instant_of(window.start_ms) for window in windows]
     state = [
-        row_of(CLUSTER_STATE, window_start=start, replica_id=1, leader_id=1, log_start_offset=offset)
+        row_of(
+            CLUSTER_STATE,
+            window_start=start,
+            replica_id=1,
+            leader_id=1,
+            log_start_offset=offset,
+            configs=kept_ms and {"retention.ms": kept_ms},
+        )
         for start, offset in zip(starts, (100, 200), strict=True)
     ]
     health = [row_of(TOPIC_HEALTH, window_start=start, placement="keys") for start in starts]
@@ -47,4 +67,4 @@ def test_segments_past_retention_are_those_still_in_their_logs(tmp_path):
     measure_rules.run(run, windows)
 
     found = load_rows(config.warehouse, RULE_MEASURES, where="rule = 'segments_past_retention'").sort_by("window_start")
-    assert found["value"].to_pylist() == [3.0, 2.0]
+    assert found["value"].to_pylist() == counts

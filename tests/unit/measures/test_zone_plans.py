@@ -102,6 +102,25 @@ def test_a_partition_that_no_replica_of_its_own_leads_stays_as_it_is(leader_id):
     assert spread_replicas([left], brokers) == ((left,), False)
 
 
+@pytest.mark.parametrize("dead", [[], [PlacementBroker(broker_id=4, rack="a", is_fenced=True)]])
+def test_a_partition_with_a_replica_on_a_dead_broker_stays_as_it_is(dead):
+    """Kafka's tool refuses the whole file that names it."""
+    loads = loads_of({0: {"b": 90.0}, 1: {"b": 90.0}})
+    partitions = loads.with_loads([part(0, 1, (1, 2, 4)), part(1, 1, (1, 2))])
+    brokers = (*BROKERS, *dead)
+    plans = [lead_near_producers(partitions, brokers, loads, target_ratio=9.0)]
+    with_keys = ZoneLoads(loads.sent, {})
+    plans += [even_rack_aware(partitions, brokers, with_keys, target_ratio=1.2)[0]]
+    plans += [
+        spread_replicas(
+            [part(0, 1, (1, 2, 4))], [*dead, *BROKERS[:1], PlacementBroker(broker_id=2, rack="a"), BROKERS[2]]
+        )
+    ]
+    assert [one[0].leader_id for one in plans] == [1, 1, 1]
+    assert plans[-1][0].replicas == (1, 2, 4)
+    assert [one[1].leader_id for one in plans[:2]] == [2, 2]
+
+
 def test_followers_go_to_racks_without_a_replica_and_the_leader_stays():
     brokers = [PlacementBroker(broker_id=n, rack=r) for n, r in {1: "a", 2: "a", 3: "b", 4: "b", 5: None}.items()]
     full = [PlacementBroker(broker_id=n, rack=r, free_bytes=5) for n, r in {1: "a", 2: "a", 3: "b", 4: "b"}.items()]

@@ -14,14 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.model.cluster import ONLY_REPLICA, StateSubject, Timeline, UnreadState
+from pipeline.model.cluster import ONLY_REPLICA, StateSubject, Timeline, UnreadState, retention_ms
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import LogDirectory, PartitionDirectory
 from pipeline.sources.collected.collector import collector_settings
 from pipeline.sources.collected.manifest import MANIFEST, CollectedAs, Manifest, read_manifest
 from pipeline.sources.collected.reading import plan_collected_tasks
 from pipeline.sources.collected.stored_folder import StoredFolder
-from pipeline.sources.files.cluster_rows import retention_ms
 from pipeline.sources.kinds.collected import Collected
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import Kind

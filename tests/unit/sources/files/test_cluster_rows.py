@@ -15,6 +15,7 @@ from pipeline.model.cluster import (
     PartitionState,
     ReplicaState,
     Timeline,
+    retention_ms,
 )
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import LogTree
@@ -27,7 +28,6 @@ from pipeline.sources.files.cluster_rows import (
     iter_broker_rows,
     iter_cluster_state_rows,
     list_window_states,
-    retention_ms,
     with_leaders,
 )
 from pipeline.sources.files.cluster_state import with_ids_by_name
