@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.partitioner.settings import Setting
-from pipeline.calibration.service.model import Parameter, ServiceModel
-from pipeline.model.window import instant_of
+from pipeline.calibration.service.model import Parameter, ServiceModel, mean_of
+from pipeline.model.window import NS_PER_MS, instant_of
 from pipeline.replay.back_tests import back_test
 from pipeline.replay.comparison import SHORT_ID, comparison_row, draw_topic_leaders
 from pipeline.replay.keyed.plan import FAMILIES
@@ -21,6 +22,7 @@ from pipeline.replay.recorded import ProducerSession, SessionKey, TopicWindow
 from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS
 from pipeline.replay.simulated.topics import SimulatedTopic
 from pipeline.replay.topics import CandidateOutcome, ReplayedTopic, TopicInput
+from pipeline.simulator.scenario.measured import MEASURED_SERVICE
 from pipeline.tables import Table
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
 from pipeline.tables.sessions import PRODUCER_SESSIONS, SERVICE_MODELS
@@ -254,9 +256,15 @@ def _format_source(setting: Setting) -> str:
 
 def _service_columns(model: ServiceModel) -> Row:
     """A row of `silver.service_models` without the session."""
+    times_ns = {
+        "request": mean_of(MEASURED_SERVICE.request_ns),
+        "partition": MEASURED_SERVICE.partition_ns,
+        "kib": MEASURED_SERVICE.kib_ns,
+    }
+    # measured elsewhere: how far off they are is not known
+    parts = {name: Parameter(ns / NS_PER_MS, 0.0, math.inf, Origin.ASSUMED) for name, ns in times_ns.items()}
     row: Row = {"broker_id": model.broker_id}
-    for name in ("request", "partition", "kib", "delay"):
-        parameter: Parameter = getattr(model, f"{name}_ms")
+    for name, parameter in {**parts, "delay": model.delay_ms}.items():
         row[f"{name}_ms"] = parameter.value
         row[f"{name}_low_ms"] = parameter.low
         row[f"{name}_high_ms"] = parameter.high if math.isfinite(parameter.high) else None

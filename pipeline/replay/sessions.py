@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipeline.calibration.caveats import Origin
+from pipeline.calibration.limits import LEAST_SAMPLE
 from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline, settle_linger
 from pipeline.calibration.partitioner.settings import measure_compression
-from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_linger, choose_variant
+from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_variant
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
 from pipeline.calibration.service.model import ServiceModel
 from pipeline.calibration.service.trial import SessionTopic
@@ -48,8 +48,6 @@ BATCH_COLUMNS = (
     *("window_start", "topic", "topic_id", "partition", "leader_id", "producer_id", "producer_epoch", "record_count"),
     *("size_bytes", "codec", "is_control", "base_timestamp", "max_timestamp", "base_offset"),
 )
-LEAST_RECORDS = 1_000
-"""Fewer in a window say too little to be simulated for."""
 _SESSION_RECORDS = 20_000  # what looking at a session costs, in records
 _TRIAL_RECORDS = 1_000_000  # what looking at it by simulation costs, likewise
 
@@ -203,13 +201,11 @@ def _list_trials(
 
 def can_refine(topics: Sequence[ProducerSession], models: Mapping[int, ServiceModel]) -> bool:
     """Whether a simulation may say more: where records without a key go depends on what is open."""
-    keyless = sum(topic.keyless_count for topic in topics)
+    batch_count = sum(topic.batch_count for topic in topics if topic.keyless_count)
     strategies = {topic.baseline.strategy for topic in topics if topic.keyless_count}
     is_followed = bool(strategies) and strategies <= PLACEMENTS.keys()
-    linger = max(topics, key=lambda topic: topic.keyless_count).baseline.settings.get("linger.ms")
-    is_open = ADAPTIVE in strategies or (linger is not None and linger.source is Origin.UNKNOWN)
-    is_open |= any(map(needs_trial, models.values()))
-    return keyless >= LEAST_RECORDS and is_followed and is_open
+    is_open = ADAPTIVE in strategies or any(map(needs_trial, models.values()))
+    return batch_count >= LEAST_SAMPLE and is_followed and is_open
 
 
 def _refine(
@@ -230,6 +226,4 @@ def _refine(
         models = sharpen_services(
             topics, trial.metrics.models, trial.metrics.nodes, start_ms, trial.end_ms, spans=trial.metrics.spans
         )
-        if topics and (producer_id >= 0 or weights):  # of several taken for one each batch would be too small
-            topics[0] = replace(topics[0], baseline=choose_linger(topics, models, start_ms, trial.end_ms))
         yield trial.key, (models, choose_variant(topics, models, start_ms, trial.end_ms))

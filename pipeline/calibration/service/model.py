@@ -6,18 +6,12 @@ import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-import numpy as np
-
 from pipeline.calibration.caveats import Caveat, Origin, Statement
+from pipeline.calibration.limits import HALF, LATENCY_ERROR, LATENCY_ERROR_MS, UNTIMED_RATIO
 from pipeline.model.window import HOUR_MS, NS_PER_MS
 from pipeline.simulator.scenario.distribution import ZERO, Distribution, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
 from pipeline.simulator.scenario.scenario import SimulatedBroker
-
-LEAST_RATIO, MOST_RATIO = 0.5, 3.0
-"""What was measured elsewhere takes half to three times as long on machines that nobody timed."""
-LATENCY_ERROR, LATENCY_ERROR_MS = 0.03, 0.3  # of a latency: what grows with it, and at least
-SAME_LEVEL = 0.5  # least relative difference between two levels of a broker's delay
 
 
 @dataclass(frozen=True)
@@ -35,10 +29,7 @@ class ServiceModel:
     """How long a broker takes for a producer's requests in a window."""
 
     broker_id: int
-    request_ms: Parameter  # for each request, on average; it has the shape of `simulator.measured`
-    partition_ms: Parameter  # for each partition in a request beyond the first; `kib_ms` for each 1,024 bytes
-    kib_ms: Parameter
-    delay_ms: Parameter  # what a request takes longer; of several minutes the median
+    delay_ms: Parameter  # what a request takes longer than those of `simulator.measured`; of several minutes the median
     # pairs of a start in epoch milliseconds and the delay from then on, rising
     delay_series: tuple[tuple[int, float], ...] = ()
     is_identifiable: bool = False  # the data determine the delay; else it is assumed
@@ -66,16 +57,9 @@ class ServiceModel:
 
 
 def assume_service(broker_id: int) -> ServiceModel:
-    """A model without data: the times measured elsewhere, and no delay."""
-    request_ms = mean_of(MEASURED_SERVICE.request_ns) / NS_PER_MS
-    return ServiceModel(
-        broker_id,
-        Parameter(request_ms, LEAST_RATIO * request_ms, MOST_RATIO * request_ms, Origin.ASSUMED),
-        Parameter(MEASURED_SERVICE.partition_ns / NS_PER_MS, 0.03, 0.07, Origin.ASSUMED),
-        Parameter(MEASURED_SERVICE.kib_ns / NS_PER_MS, 0.002, 0.01, Origin.ASSUMED),
-        Parameter(0.0, 0.0, math.inf, Origin.ASSUMED),
-        assumptions=(Caveat.DELAY_UNKNOWN.say(broker=broker_id),),
-    )
+    """A model without data: no delay."""
+    delay = Parameter(0.0, 0.0, math.inf, Origin.ASSUMED)
+    return ServiceModel(broker_id, delay, assumptions=(Caveat.DELAY_UNKNOWN.say(broker=broker_id),))
 
 
 def lend_model(model: ServiceModel) -> ServiceModel:
@@ -86,34 +70,29 @@ def lend_model(model: ServiceModel) -> ServiceModel:
 
 
 def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = None) -> SimulatedBroker:
-    """The broker for a simulation from `start_ms` on; `chance`, 0 to 1, says where in its range the delay lies."""
-    fitted = model.delay_series or ((start_ms, model.delay_ms.value),)
-    if chance is None:
-        series = list(fitted)
-    elif model.is_followed:
-        series = [(at, ms * _vary_level(model.delay_ms, chance)) for at, ms in fitted]
-    else:
-        series = [(at, vary_delay(model.delay_ms, ms, chance)) for at, ms in fitted]
-    series = [(at_ms, min(delay_ms, HOUR_MS)) for at_ms, delay_ms in series]  # a metric may claim any
-    starts, values = [0], [round(series[0][1] * NS_PER_MS)]
+    """The broker for a simulation from `start_ms` on: the times measured elsewhere, and its delay.
+
+    `chance`, 0 to 1, says where in its range the delay lies.
+    """
+    series = model.delay_series or ((start_ms, model.delay_ms.value),)
+    if chance is not None and model.is_followed:
+        series = tuple((at, ms * _vary_level(model.delay_ms, chance)) for at, ms in series)
+    elif chance is not None:
+        series = tuple((at, vary_delay(model.delay_ms, ms, chance)) for at, ms in series)
+    starts, values = [0], list[int]()
     for at_ms, delay_ms in series:
-        since_ns, value = (at_ms - start_ms) * NS_PER_MS, round(delay_ms * NS_PER_MS)
-        if since_ns <= 0:
+        since_ns, value = (
+            (at_ms - start_ms) * NS_PER_MS,
+            round(min(delay_ms, HOUR_MS) * NS_PER_MS),
+        )  # a metric may claim any
+        if since_ns <= 0 or not values:
             values = [value]
         elif value != values[-1]:
             starts.append(since_ns)
             values.append(value)
-    scale = model.request_ms.value / (mean_of(MEASURED_SERVICE.request_ns) / NS_PER_MS)
-    measured_ns = MEASURED_SERVICE.request_ns
-    service = replace(
-        MEASURED_SERVICE,
-        request_ns=measured_ns if abs(scale - 1) < 1e-9 else measured_ns.mapped(lambda ns: round(ns * scale)),
-        partition_ns=round(model.partition_ms.value * NS_PER_MS),
-        kib_ns=round(model.kib_ms.value * NS_PER_MS),
-    )
     return SimulatedBroker(
         broker_id=model.broker_id,
-        service=service,
+        service=MEASURED_SERVICE,
         delay_ns=Steps(tuple(starts), tuple(values)),
         oversleep_ns=MEASURED_OVERSLEEP if any(values) else ZERO,
     )
@@ -134,7 +113,7 @@ def vary_delay(usual: Parameter, delay_ms: float, chance: float) -> float:
     """
     if not usual.low < usual.high < math.inf:
         return delay_ms
-    if usual.value and abs(delay_ms - usual.value) <= SAME_LEVEL * usual.value:
+    if usual.value and abs(delay_ms - usual.value) <= HALF * usual.value:
         return delay_ms * _draw_triangle(usual.low, usual.value, usual.high, chance) / usual.value
     return delay_ms * _draw_triangle(1 - LATENCY_ERROR, 1.0, 1 + LATENCY_ERROR, chance)
 
@@ -150,7 +129,7 @@ def vary_untimed(chance: float) -> float:
     >>> [vary_untimed(chance) for chance in (0.0, 0.5, 1.0)]
     [0.5, 1.0, 3.0]
     """
-    return float(np.interp(chance, (0.0, 0.5, 1.0), (LEAST_RATIO, 1.0, MOST_RATIO)))
+    return (HALF + chance) if chance < HALF else 1 + (UNTIMED_RATIO - 1) * (2 * chance - 1)
 
 
 def _draw_triangle(low: float, mode: float, high: float, chance: float) -> float:

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.replay.back_tests import WIDEST_BAR_POINTS
+from pipeline.calibration.limits import WIDEST_BAR_POINTS
 from tests.lab.fidelity.pairs.ablation import Kept, ablate, format_pieces
 from tests.lab.fidelity.pairs.compare import RIGHT_WAY, WRONG_WAY
 from tests.lab.fidelity.pairs.constants import vary_constants

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipeline.calibration.limits import WIDEST_BAR_POINTS
 from pipeline.config.pipeline_config import Spark
-from pipeline.replay.back_tests import WIDEST_BAR_POINTS
 from pipeline.storage.session import running_session
 from tests.lab.fidelity.pairs.compare import EXACT, SHARE_POINTS, WRONG_WAY, format_rows
 from tests.lab.fidelity.pairs.errors import RANGED, SHARE, format_errors
