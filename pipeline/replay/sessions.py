@@ -22,13 +22,12 @@ from pipeline.calibration.service.model import ServiceModel
 from pipeline.calibration.service.trial import SessionTopic
 from pipeline.calibration.session_traffic import batches_of, iter_sessions
 from pipeline.calibration.within_ms import choose_pattern
-from pipeline.replay.client_versions import name_versions
+from pipeline.replay.clients import name_versions, name_zones
 from pipeline.replay.keyed.plan import strategy_in_use
 from pipeline.replay.metrics import SessionMetrics, fit_sessions, share_models, sum_sent
 from pipeline.replay.recorded import SLOTS, ProducerSession, Recording, SessionKey, SessionWindow, TopicWindow
 from pipeline.replay.simulated.producers import is_simulated
 from pipeline.replay.tasks import run_tasks
-from pipeline.replay.zones import name_zones
 from pipeline.simulator.clients.client import PLACEMENTS
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from pipeline.calibration.limits import MOST_RECORDS, SEEDS
 from pipeline.calibration.partitioner.baseline import Baseline
-from pipeline.calibration.service.fluctuation import fluctuate
-from pipeline.calibration.service.model import ServiceModel, make_broker
+from pipeline.calibration.service.model import ServiceModel, fluctuate, make_broker
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic, commits_ns
 from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.model.window import MINUTE_MS, NS_PER_MS

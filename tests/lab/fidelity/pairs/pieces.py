@@ -14,7 +14,7 @@ from unittest.mock import patch
 from pipeline.calibration import within_ms
 from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner import baseline, settings
-from pipeline.calibration.service import batch_fit, fit, fluctuation, latency_fit, model, trial
+from pipeline.calibration.service import batch_fit, fit, latency_fit, model, trial
 from pipeline.calibration.within_ms import Pattern
 from pipeline.jobs import replay as replay_job
 from pipeline.replay import client_matching, metrics, sessions, topics
@@ -140,7 +140,7 @@ PIECES = (
         "fluctuation",
         "delays drawn between two scrapes",
         ((scenario, "fluctuate", _keep_model), (trial, "fluctuate", _keep_model)),
-        (fluctuation,),
+        (model.fluctuate, model._correlate, model._invert_correlation, model._draw_uniform),
     ),
     Piece(
         "own-latency",
