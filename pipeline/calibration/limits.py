@@ -15,7 +15,7 @@ USUAL = {
 MOST_IN_FLIGHT = 5  # Kafka's `max.in.flight.requests.per.connection`
 LEAST_DELAY_MS = 1.0  # the shortest delay of a broker that is distinguished from none
 LATENCY_ERROR, LATENCY_ERROR_MS = 0.03, 0.3  # of a latency: what grows with it, and at least
-SHARE_BAR_POINTS = 2.0  # by which a broker's predicted share may be off
+SHARE_BAR_POINTS = 1.75  # by which a broker's predicted share may be off
 WIDEST_BAR_POINTS = (
     2 * SHARE_BAR_POINTS
 )  # where chance explains more: a prediction that says little is no reason for trust

@@ -16,7 +16,7 @@ from pipeline.replay.comparison import SHORT_ID, comparison_row, draw_topic_lead
 from pipeline.replay.keyed.plan import FAMILIES
 from pipeline.replay.keyed.sums import RECORDS
 from pipeline.replay.keyed.topics import AS_RECORDED, KeyedOutcome, KeyedTopic
-from pipeline.replay.loads import UNKNOWN, Estimate, Loads, count_seeds
+from pipeline.replay.loads import UNKNOWN, Estimate, count_seeds
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, SessionKey, TopicWindow
 from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS
@@ -186,7 +186,9 @@ def broker_rows(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[Row
     elif keys is not None:
         drawn, was = draw_topic_leaders(recorded, keys[1].partition_count), tuple(keys[0].recorded.T)
         loads = [drawn.sum_by_broker(part) for part in (keys[1].records, keys[1].sizes)]
-        broker_ids, shares = drawn.broker_ids, _list_shares(loads[1], int(keys[1].sizes.median.sum()))
+        broker_ids, size_bytes = drawn.broker_ids, int(keys[1].sizes.median.sum())
+        ends = np.stack([loads[1].median, loads[1].low, loads[1].high], axis=1) / max(1, size_bytes)
+        shares = [Estimate(*end) if size_bytes else UNKNOWN for end in ends.tolist()]
         is_drawn = drawn.is_drawn
     else:
         return
@@ -206,12 +208,6 @@ def broker_rows(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[Row
             "recorded_share": led_bytes / total if total else None,
             **batches.get(broker_id, {}),
         }
-
-
-def _list_shares(sizes: Loads, total: int) -> list[Estimate]:
-    if not total:
-        return [UNKNOWN] * len(sizes.median)
-    return [Estimate(*ends) for ends in (np.stack([sizes.median, sizes.low, sizes.high], axis=1) / total).tolist()]
 
 
 def _batch_columns_by_broker(runs: SimulatedTopic) -> dict[int, Row]:

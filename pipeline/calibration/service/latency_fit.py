@@ -20,7 +20,8 @@ from pipeline.calibration.service.trial import SessionTopic, cut_beginning, simu
 
 def needs_trial(model: ServiceModel) -> bool:
     """Whether a simulation may determine the delay better than the metrics did: requests wait for one another."""
-    return _is_unknown(model) or model.is_followed or model.most_delay_ms >= LEAST_DELAY_MS
+    most_ms = max((delay_ms for _, delay_ms in model.delay_series), default=model.delay_ms.value)
+    return _is_unknown(model) or model.is_followed or most_ms >= LEAST_DELAY_MS
 
 
 def _is_unknown(model: ServiceModel) -> bool:

@@ -43,11 +43,6 @@ class ServiceModel:
     is_followed: bool = False
     assumptions: tuple[Statement, ...] = ()
 
-    @property
-    def most_delay_ms(self) -> float:
-        """The longest of the window."""
-        return max((delay_ms for _, delay_ms in self.delay_series), default=self.delay_ms.value)
-
     def at_level(self, delay_ms: float) -> ServiceModel:
         """The model with another delay: of a followed one all are as many times as long, of others it is the only one."""
         delay = Parameter(delay_ms, delay_ms, delay_ms, Origin.INFERRED)
