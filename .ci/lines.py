@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 61_938
+MOST_LINES = 61_946
 LEAST_LOGIC_PERCENT = 42.5
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 

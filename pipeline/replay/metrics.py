@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -49,6 +49,12 @@ def sum_latencies(rows: Sequence[Row]) -> float | None:
     if None not in means or not sum(sizes.values()):
         return None
     return means[None] + sum(size * means[broker_id] for broker_id, size in sizes.items()) / sum(sizes.values())
+
+
+def find_usual_wait(rows: Sequence[Row]) -> float | None:
+    """The median over spans between scrapes of what batches waited: a time of slow brokers does not count for another."""
+    waits = [row["latency_ms"] for row in rows if row["broker_id"] is None]
+    return float(np.median(waits)) if waits else None
 
 
 def read_spans(rows: Sequence[Row]) -> list[NodeMetrics]:
@@ -103,11 +109,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
     pooled = pool_clients(recording, sessions, matched)
     clients_of = {producer: (client,) for producer, client in matched.items()} | pooled
     taken = {(key[0], client) for key in sent for client in clients_of.get(producer_of(key)[1:], ())}
-    spare = {  # bytes of clients that are no session's by window, ascending
-        start_ms: sorted(sum_row_bytes(rows) for client, rows in clients.items() if (start_ms, client) not in taken)
-        for start_ms, clients in nodes.items()
-    }
-    metrics_of = {}
+    spare, metrics_of = _sum_spare(recording, taken), {}
     for key in sent:
         clients, free = nodes.get(start_ms := key[0], {}), spare.get(key[0], [])
         own = tuple(each for each in clients_of.get(producer_of(key)[1:], ()) if each in clients)
@@ -126,7 +128,6 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
         spans = read_spans(rows := [row for row in rows if row["start_ms"] < end_ms and row["end_ms"] > start_ms])
         models = fit_services(metrics, recording.brokers.get(start_ms, ()), start_ms, end_ms)
         of_window = [node for node in metrics if node.start_ms >= start_ms]
-        waits = [row["latency_ms"] for row in rows if row["broker_id"] is None]
         metrics_of[key] = SessionMetrics(
             models={broker_id: follow_delays(model, spans) for broker_id, model in models.items()},
             client_id=client[1] if client else None,
@@ -139,8 +140,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
             spare_client_count=len(free) - bisect_right(free, ALIKE * in_log.sum()),
             latency_avg_ms=sum_latencies(rows) or _measure_latency(now, earlier, length_ms),
             waiting=Waiting(
-                # the median over spans: a time of slow brokers does not count for another
-                queue_time_ms=(float(np.median(waits)) if waits else None) or _queue_time(now),
+                queue_time_ms=find_usual_wait(rows) or _queue_time(now),
                 under_way=max((node.under_way for node in metrics if node.has_latency), default=None),
                 least_under_way=_least_mean(of_window, lambda node: node.under_way),
                 least_latency_ms=_least_mean(of_window, lambda node: node.request_latency_avg_ms or 0.0),
@@ -150,6 +150,14 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
             spans=tuple(spans),
         )
     return share_models(metrics_of, sent)
+
+
+def _sum_spare(recording: Recording, taken: Collection[tuple[int, MetricsClient]]) -> dict[int, list[float]]:
+    """Bytes of clients that are no session's by window, ascending."""
+    return {
+        start_ms: sorted(sum_row_bytes(rows) for client, rows in clients.items() if (start_ms, client) not in taken)
+        for start_ms, clients in recording.nodes.items()
+    }
 
 
 def sum_sent(sessions: Iterable[ProducerSession]) -> Counter[SessionKey]:
