@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 62_128
-LEAST_LOGIC_PERCENT = 42.5
+MOST_LINES = 58_258
+LEAST_LOGIC_PERCENT = 44.5
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 
 

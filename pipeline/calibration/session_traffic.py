@@ -22,7 +22,6 @@ Which = slice | NDArray[np.bool_] | NDArray[np.int64]
 
 NO_KEY = -1  # in place of an index into `SessionTraffic.keys`: the record's key is null
 CREATE_TIME = "CreateTime"
-LEAST_SAMPLE = 30  # batches, requests or steps from which a mean or a quantile of them says something
 SESSION = ("topic", "topic_id", "producer_id", "producer_epoch")
 """Columns of `silver.arrivals` that name a session within a cluster and window."""
 _MARKERS_MS = 20  # between markers of one transaction: a client waits as long before it begins the next (`ADD_PARTITIONS_RETRY_BACKOFF_MS`)

@@ -13,21 +13,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.calibration.limits import HALF, MOST_STRAY, STEPS
 from pipeline.measures.chance import CHANCE_LEVEL
 from pipeline.model.window import NS_PER_MS
 from pipeline.simulator.distributions import FIRST_FACTOR, GAMMA, SECOND_FACTOR, derive_stream
 
 # Gap after a burst's first record, and the least between the others: what the Java client's `send()` takes.
 _FIRST_STEP_NS, _STEP_NS = 11_000, 1_000
-_LONGEST_STEP_NS = 50_000  # slower than that it is no loop around `send()`, and records come each by itself
-_STRETCH_MS, _ROUNDS = 1_000, 3
-# Traffic is bursty where a third of the pairs in one millisecond are more than independent records have.
-_CLUMPED_RATIO = 1 / 3
-_DEVIATIONS = 3
+_STRETCH_MS = 1_000
 _BLOCK = 1 << 20  # records placed at a time: the work takes 40 bytes for each
 _SALT_FACTOR = np.uint64(0xD1342543DE82EF95)
 
@@ -62,8 +60,8 @@ def choose_pattern(at_ms: NDArray[np.int64] | NDArray[np.int32]) -> Pattern:
     same = int((counts * (counts - 1)).sum()) // 2
     neighbouring = int((counts[1:] * counts[:-1])[is_next].sum())
     together = same - neighbouring / 2
-    is_clear = together > _DEVIATIONS * np.sqrt(same)
-    return Pattern.BURST if is_clear and together >= _CLUMPED_RATIO * same else Pattern.STEADY
+    by_chance = NormalDist().inv_cdf(1 - CHANCE_LEVEL) * np.sqrt(same)
+    return Pattern.BURST if together > max(by_chance, HALF * same) else Pattern.STEADY
 
 
 def place_within_ms(at_ms: NDArray[np.int64] | NDArray[np.int32], pattern: Pattern, seed: int) -> NDArray[np.int64]:
@@ -117,7 +115,8 @@ def _find_bursts(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> _
     burst_count = int(is_burst.sum()) - cut_count
     followers = max(int(counts[is_burst].sum()) - burst_count, 1)
     step_ns = int(((cut_count - by_chance) * NS_PER_MS - burst_count * _FIRST_STEP_NS) / followers)
-    return _Bursts(is_burst & (step_ns <= _LONGEST_STEP_NS), goes_on, max(_STEP_NS, step_ns))
+    # slower than that it is no loop around `send()`, and records come each by itself
+    return _Bursts(is_burst & (step_ns <= MOST_STRAY * NS_PER_MS), goes_on, max(_STEP_NS, step_ns))
 
 
 def _bound_chance(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -131,10 +130,9 @@ def _bound_chance(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> 
     # the median over all milliseconds of the stretch, empty ones too
     middle = np.cumsum(occupied) - occupied + np.maximum(_STRETCH_MS // 2 - empty, 0)
     mean = np.where(empty > _STRETCH_MS // 2, 0.0, ordered[middle])
-    for _ in range(_ROUNDS):
-        bound: NDArray[np.float64] = np.maximum(2.0, 1 + pdtrik(1 - CHANCE_LEVEL, np.maximum(mean, CHANCE_LEVEL)))[
-            number
-        ]
+    for _ in range(STEPS):
+        most: NDArray[np.float64] = np.maximum(2.0, 1 + pdtrik(1 - CHANCE_LEVEL, np.maximum(mean, CHANCE_LEVEL)))
+        bound = most[number]
         is_usual = counts < bound
         usual = np.bincount(number, weights=is_usual)
         mean = np.bincount(number, weights=counts * is_usual) / np.maximum(empty + usual, 1)

@@ -5,11 +5,14 @@ them; else one that is predicted badly takes nothing from the others.
 """
 
 from collections.abc import Iterator, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement, join_statements
+from pipeline.calibration.limits import ALIKE, BATCH_BAR, MOST_STRAY, SHARE_BAR_POINTS, WIDEST_BAR_POINTS
+from pipeline.measures.chance import CHANCE_LEVEL
 from pipeline.model.promise import Trust, format_trust
 from pipeline.replay.concerns import Concerns
 from pipeline.replay.loads import Estimate
@@ -19,12 +22,6 @@ from pipeline.replay.simulated.topics import SimulatedTopic
 
 Row = dict[str, Any]
 
-SHARE_BAR_POINTS = 1.75
-"""A broker's predicted share may be off by so many points, or by `SHARE_DEVIATIONS`, whichever is wider."""
-SHARE_DEVIATIONS = 2.5  # standard deviations of the share over the seeds
-WIDEST_BAR_POINTS = 4.0  # but by no more than this: a prediction that says little is no reason for trust
-WIDEST_RANGE_POINTS = 7.0  # range of a broker's predicted share beyond which the prediction is not trusted
-BATCH_BAR, LATENCY_BAR = 0.15, 0.30
 TRUSTS = SHARES, BATCHES, LATENCY = ("trust", "batches_trust", "latency_trust")
 """Columns: whether what is predicted of shares, of records per batch and of latency is trusted."""
 _MOST_SETTINGS = 12
@@ -61,7 +58,7 @@ def back_test(
             doubts[BATCHES].append(Caveat.BATCHES_OFF.say(ratio=ratio))
         if (ratio := row.get("latency_avg_ratio")) is None:
             doubts[LATENCY].append(Caveat.LATENCY_NOT_TESTED.say())
-        elif _is_off(ratio, LATENCY_BAR):
+        elif _is_off(ratio, ALIKE):
             doubts[LATENCY].append(Caveat.MEAN_LATENCY_OFF.say(ratio=ratio))
     row["assumptions"] = join_statements(concerns.assumptions)
     row |= {name: format_trust(join_statements([*reasons, *doubts_of_it])) for name, doubts_of_it in doubts.items()}
@@ -89,12 +86,12 @@ def _compare_shares(recorded: RecordedTopic, simulated: SimulatedTopic) -> Row:
     total = sum(sizes.values())
     if not total:
         return {}
-    pairs = []
+    pairs, reach = [], NormalDist().inv_cdf(1 - CHANCE_LEVEL)
     shares, deviations = simulated.shares(CELL_LOG_BYTES, of_brokers=True), simulated.share_deviations()
     for broker_id, share, deviation in zip(simulated.broker_ids, shares, deviations, strict=True):
         was = sizes.get(broker_id, 0) / total
         error = abs((share.value or 0.0) - was) * 100
-        bar = min(max(SHARE_BAR_POINTS, SHARE_DEVIATIONS * deviation * 100), WIDEST_BAR_POINTS)
+        bar = min(max(SHARE_BAR_POINTS, 100 * reach * deviation), WIDEST_BAR_POINTS)
         pairs.append((error - bar, broker_id, was, share, error, bar))
     _, broker_id, was, share, error, bar = max(pairs, key=lambda one: (one[0], -one[1]))
     was_there = recorded.log_sizes / max(1, int(recorded.log_sizes.sum()))
@@ -124,14 +121,14 @@ def doubt_width(simulated: SimulatedTopic) -> Iterator[Statement]:
     shares = zip(simulated.broker_ids, simulated.shares(CELL_LOG_BYTES, of_brokers=True), strict=True)
     widths = ((((share.high or 0.0) - (share.low or 0.0)) * 100, broker_id) for broker_id, share in shares)
     width, broker_id = max(widths, default=(0.0, -1))
-    if width > WIDEST_RANGE_POINTS:
-        yield Caveat.TOO_UNCERTAIN.say(broker=broker_id, width=width, most=WIDEST_RANGE_POINTS)
+    if width > 2 * WIDEST_BAR_POINTS:
+        yield Caveat.TOO_UNCERTAIN.say(broker=broker_id, width=width, most=2 * WIDEST_BAR_POINTS)
 
 
 def weigh_latency(parts: Sequence[tuple[int, float | None]]) -> float | None:
     """The mean over producers, by records; None where it is not known of 5 % of the records or more."""
     known = [(count, latency) for count, latency in parts if latency is not None]
     total = sum(count for count, _ in known)
-    if not total or total < 0.95 * sum(count for count, _ in parts):
+    if not total or total < (1 - MOST_STRAY) * sum(count for count, _ in parts):
         return None
     return float(np.average([latency for _, latency in known], weights=[count for count, _ in known]))

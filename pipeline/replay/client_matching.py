@@ -5,8 +5,9 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
+from pipeline.calibration.limits import ALIKE
 from pipeline.model.cluster import NO_LEADER
-from pipeline.replay.recorded import MetricsClient, ProducerSession, Recording, Row, SessionKey
+from pipeline.replay.recorded import MOST_SESSIONS, MetricsClient, ProducerSession, Recording, Row, SessionKey
 
 ProducerKey = tuple[int, int, str, str]
 """Start of the window, producer id; topic and topic id where producers are pooled, else ""."""
@@ -14,9 +15,6 @@ Producer = TypeVar("Producer", bound=Hashable)
 Client = TypeVar("Client", bound=Hashable)
 
 _REQUEST_BYTES = 34 + 16  # of a Produce request (v9 and later) what is neither batch nor client id; 16 are the topic's
-MOST_DIFFERENCE = 0.20
-"""Part of the bytes that may differ: requests carry more than batches, and scrapes do not end with the window."""
-MOST_CLIENTS = 5_000  # of a recording, each of which is compared with each producer
 
 
 def pool_clients(
@@ -40,7 +38,7 @@ def pool_clients(
                 size = round(batch_bytes(row)) if row["outgoing_bytes"] is not None else 0
                 sent[start_ms][row["broker_id"]] += size
                 sizes[client] += size
-    if _compare(stored, sent)[0] > MOST_DIFFERENCE:
+    if _compare(stored, sent)[0] > ALIKE:  # requests carry more than batches, and scrapes do not end with the window
         return {}
     return {producer: tuple(sorted(sizes, key=lambda client: (-sizes[client], client)))}
 
@@ -76,7 +74,7 @@ def _choose_clients(sent: Mapping[MetricsClient, Mapping[int, Mapping[int, float
     for client in sorted(sizes, key=lambda client: (-sizes[client], client)):
         turn_of[client] = turns[client[0]]
         turns[client[0]] += 1
-    return set(sorted(turn_of, key=turn_of.__getitem__)[:MOST_CLIENTS])
+    return set(sorted(turn_of, key=turn_of.__getitem__)[:MOST_SESSIONS])
 
 
 def match_clients(
@@ -95,13 +93,13 @@ def match_clients(
     for producer, stored in producers.items():
         for client, sent in clients.items():
             in_all, by_window = _compare(stored, sent)
-            if in_all <= MOST_DIFFERENCE:
+            if in_all <= ALIKE:
                 pairs.append((-len(stored.keys() & sent.keys()), by_window, producer, client))
     left = dict(clients)
     matched: dict[Producer, Client] = {}
     for _, _, producer, client in sorted(pairs, key=lambda pair: pair[:2]):
         stored = producers[producer]
-        if producer not in matched and _compare(stored, left[client])[0] <= MOST_DIFFERENCE:
+        if producer not in matched and _compare(stored, left[client])[0] <= ALIKE:
             matched[producer] = client
             left[client] = {
                 start_ms: {broker: size - stored.get(start_ms, {}).get(broker, 0) for broker, size in sizes.items()}

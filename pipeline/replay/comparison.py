@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement, join_statements
+from pipeline.calibration.limits import SHARE_BAR_POINTS
 from pipeline.config.replay import IN_USE
 from pipeline.model.promise import Trust, format_trust
 from pipeline.replay.back_tests import LATENCY, SHARES, TRUSTS, doubt_width
-from pipeline.replay.concerns import FEW_RATIO
 from pipeline.replay.keyed.sums import KeyTotals
 from pipeline.replay.keyed.topics import AS_RECORDED, BaselineSource, KeyedOutcome, KeyedTopic
 from pipeline.replay.leaders import DrawnLeaders, draw_leaders
@@ -176,7 +176,7 @@ def _describe_trusts(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Ro
 def _doubt_keys(recorded: RecordedTopic, keys: KeyedOutcome) -> Iterator[Statement]:
     """Keys whose hash is not known: in a simulation, too, they stay where they were under whatever candidate."""
     record_count = int(recorded.records.sum())
-    few = FEW_RATIO * record_count
+    few = SHARE_BAR_POINTS / 100 * record_count
     if keys.strategy is None and record_count - recorded.keyless_count > few:
         yield Caveat.NOT_REPLAYABLE.say()
     counts = {Caveat.KEYS_UNKNOWN: keys.unknown_record_count, Caveat.KEYS_UNANSWERED: keys.moves.unanswered_records}

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
+from pipeline.calibration.limits import MOST_STRAY, SHARE_BAR_POINTS
 from pipeline.calibration.session_traffic import CREATE_TIME
 from pipeline.model.window import MINUTE_MS
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, RecordedTopic, Row
 
-FEW_RATIO = 0.01  # part of the records that may be special before the prediction is not to be trusted
-MOST_DIFFERENCE = 0.05  # part of a producer's bytes that may differ between its metrics and the log
 _LISTED = 6
 _REASON, _ASSUMED = True, False
 
@@ -92,7 +91,7 @@ def _doubt_arrivals(recorded: RecordedTopic, sessions: Sequence[ProducerSession]
         yield _ASSUMED, Caveat.SAMPLED.say()
     special: Counter[str] = sum((Counter(session.counts) for session in sessions), Counter())
     if outliers := special["outlier"]:
-        yield outliers > FEW_RATIO * known, Caveat.OUTLIERS.say(count=outliers)
+        yield outliers > SHARE_BAR_POINTS / 100 * known, Caveat.OUTLIERS.say(count=outliers)
     for name, caveat in (("late", Caveat.LATE_RECORDS), ("aborted", Caveat.ABORTED_RECORDS)):
         if special[name]:
             yield _ASSUMED, caveat.say(count=special[name])
@@ -114,7 +113,7 @@ def _doubt_log(record_count: int, log: LogFacts) -> Iterator[tuple[bool, Stateme
     gone = log.missing_count + log.compacted_count
     if gone:
         why = "compacted" if log.is_compacted or log.compacted_count else "compacted or lost"
-        yield gone > FEW_RATIO * record_count, Caveat.OFFSETS_GONE.say(count=gone, why=why)
+        yield gone > SHARE_BAR_POINTS / 100 * record_count, Caveat.OFFSETS_GONE.say(count=gone, why=why)
     elif log.is_compacted:
         yield _ASSUMED, Caveat.COMPACTED_TOPIC.say()
     if log.crc_error_count:
@@ -143,7 +142,7 @@ def _doubt_metrics(metrics: Sequence[SessionMetrics]) -> Iterator[tuple[bool, St
     for one in metrics:
         if not one.is_watched:
             yield _ASSUMED, Caveat.NO_METRICS.say()
-        elif one.total_difference_ratio is not None and one.total_difference_ratio > MOST_DIFFERENCE:
+        elif one.total_difference_ratio is not None and one.total_difference_ratio > MOST_STRAY:
             yield _REASON, Caveat.OTHER_BYTES.say(percent=100 * one.total_difference_ratio)
         elif one.client_id is None and one.spare_client_count:
             yield _REASON, Caveat.OTHER_CLIENTS.say(count=one.spare_client_count)

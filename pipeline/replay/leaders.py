@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.calibration.limits import MOST_STRAY
 from pipeline.replay.loads import UNKNOWN, Estimate, Loads, apportion
 from pipeline.simulator.distributions import derive_stream, draw_index
 
-DRAWS = 64  # draws behind a range: the least and the largest of them are its ends
+DRAWS = round(1 / MOST_STRAY) - 1  # of so many the least and the largest hold one more nine times of ten
 
 
 class DrawnLeaders(NamedTuple):

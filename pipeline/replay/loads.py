@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.calibration.limits import MOST_STRAY
 from pipeline.measures.chance import NORMAL_REACH
 
-INSIDE = 0.9  # part of further runs that lie in a range over seeds
+INSIDE = 1 - 2 * MOST_STRAY  # part of further runs that lie in a range over seeds
 
 
 class Loads(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.calibration.limits import ALIKE, HALF
 from pipeline.calibration.partitioner.baseline import Waiting
 from pipeline.calibration.service.fit import (
     SATURATED,
@@ -21,7 +22,6 @@ from pipeline.calibration.service.fit import (
 from pipeline.calibration.service.model import ServiceModel, lend_model
 from pipeline.model.window import MINUTE_MS, milliseconds_of
 from pipeline.replay.client_matching import (
-    MOST_DIFFERENCE,
     ProducerKey,
     batch_bytes,
     match_sessions,
@@ -137,7 +137,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
                 in_log, [row for each in own for row in clients[each]], start_ms, length_ms
             ),
             is_watched=bool(clients),
-            spare_client_count=len(free) - bisect_right(free, MOST_DIFFERENCE * in_log.sum()),
+            spare_client_count=len(free) - bisect_right(free, ALIKE * in_log.sum()),
             latency_avg_ms=sum_latencies(rows) or _measure_latency(now, earlier, length_ms),
             waiting=Waiting(
                 queue_time_ms=find_usual_wait(rows) or _queue_time(now),
@@ -201,7 +201,7 @@ def _compare_totals(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int
         edges_ms = np.linspace(start_ms, start_ms + length_ms, len(slots) + 1)
         scrapes_ms = [[milliseconds_of(row[name]) for name in ("inner_from", "inner_until")] for row in known]
         parts = np.diff(np.interp(scrapes_ms, edges_ms, np.concatenate([[0], np.cumsum(slots)]) / stored))[:, 0]
-        if parts.min() >= 0.5:
+        if parts.min() >= HALF:
             inner = [batch_bytes(row) * float(row["inner_bytes"]) / max(1.0, row["outgoing_bytes"]) for row in known]
             return abs(float(np.sum(inner / parts)) / stored - 1)
     covered_ms = max((row["covered_ms"] for row in known if row["covered_ms"] is not None), default=0)

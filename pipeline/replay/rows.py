@@ -6,21 +6,23 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.partitioner.settings import Setting
-from pipeline.calibration.service.model import Parameter, ServiceModel
-from pipeline.model.window import instant_of
+from pipeline.calibration.service.model import Parameter, ServiceModel, mean_of
+from pipeline.model.window import NS_PER_MS, instant_of
 from pipeline.replay.back_tests import back_test
 from pipeline.replay.comparison import SHORT_ID, comparison_row, draw_topic_leaders
 from pipeline.replay.keyed.plan import FAMILIES
 from pipeline.replay.keyed.sums import RECORDS
 from pipeline.replay.keyed.topics import AS_RECORDED, KeyedOutcome, KeyedTopic
-from pipeline.replay.loads import UNKNOWN, Estimate, Loads, count_seeds
+from pipeline.replay.loads import UNKNOWN, Estimate, count_seeds
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, SessionKey, TopicWindow
 from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS
 from pipeline.replay.simulated.topics import SimulatedTopic
 from pipeline.replay.topics import CandidateOutcome, ReplayedTopic, TopicInput
+from pipeline.simulator.scenario.measured import MEASURED_SERVICE
 from pipeline.tables import Table
 from pipeline.tables.replay import BACK_TESTS, HASH_VERDICTS, REPLAY_BROKERS, REPLAY_RESULTS, SCENARIO_COMPARISON
 from pipeline.tables.silver import PRODUCER_SESSIONS, SERVICE_MODELS
@@ -184,7 +186,9 @@ def broker_rows(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[Row
     elif keys is not None:
         drawn, was = draw_topic_leaders(recorded, keys[1].partition_count), tuple(keys[0].recorded.T)
         loads = [drawn.sum_by_broker(part) for part in (keys[1].records, keys[1].sizes)]
-        broker_ids, shares = drawn.broker_ids, _list_shares(loads[1], int(keys[1].sizes.median.sum()))
+        broker_ids, size_bytes = drawn.broker_ids, int(keys[1].sizes.median.sum())
+        ends = np.stack([loads[1].median, loads[1].low, loads[1].high], axis=1) / max(1, size_bytes)
+        shares = [Estimate(*end) if size_bytes else UNKNOWN for end in ends.tolist()]
         is_drawn = drawn.is_drawn
     else:
         return
@@ -204,12 +208,6 @@ def broker_rows(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[Row
             "recorded_share": led_bytes / total if total else None,
             **batches.get(broker_id, {}),
         }
-
-
-def _list_shares(sizes: Loads, total: int) -> list[Estimate]:
-    if not total:
-        return [UNKNOWN] * len(sizes.median)
-    return [Estimate(*ends) for ends in (np.stack([sizes.median, sizes.low, sizes.high], axis=1) / total).tolist()]
 
 
 def _batch_columns_by_broker(runs: SimulatedTopic) -> dict[int, Row]:
@@ -254,9 +252,15 @@ def _format_source(setting: Setting) -> str:
 
 def _service_columns(model: ServiceModel) -> Row:
     """A row of `silver.service_models` without the session."""
+    times_ns = {
+        "request": mean_of(MEASURED_SERVICE.request_ns),
+        "partition": MEASURED_SERVICE.partition_ns,
+        "kib": MEASURED_SERVICE.kib_ns,
+    }
+    # measured elsewhere: how far off they are is not known
+    parts = {name: Parameter(ns / NS_PER_MS, 0.0, math.inf, Origin.ASSUMED) for name, ns in times_ns.items()}
     row: Row = {"broker_id": model.broker_id}
-    for name in ("request", "partition", "kib", "delay"):
-        parameter: Parameter = getattr(model, f"{name}_ms")
+    for name, parameter in {**parts, "delay": model.delay_ms}.items():
         row[f"{name}_ms"] = parameter.value
         row[f"{name}_low_ms"] = parameter.low
         row[f"{name}_high_ms"] = parameter.high if math.isfinite(parameter.high) else None

@@ -13,22 +13,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipeline.calibration.caveats import Origin
+from pipeline.calibration.limits import LEAST_SAMPLE
 from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline, settle_linger
 from pipeline.calibration.partitioner.settings import measure_compression
-from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_linger, choose_variant
+from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_variant
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
 from pipeline.calibration.service.model import ServiceModel
 from pipeline.calibration.service.trial import SessionTopic
 from pipeline.calibration.session_traffic import batches_of, iter_sessions
 from pipeline.calibration.within_ms import choose_pattern
-from pipeline.replay.client_versions import name_versions
+from pipeline.replay.clients import name_versions, name_zones
 from pipeline.replay.keyed.plan import strategy_in_use
 from pipeline.replay.metrics import SessionMetrics, fit_sessions, share_models, sum_sent
 from pipeline.replay.recorded import SLOTS, ProducerSession, Recording, SessionKey, SessionWindow, TopicWindow
 from pipeline.replay.simulated.producers import is_simulated
 from pipeline.replay.tasks import run_tasks
-from pipeline.replay.zones import name_zones
 from pipeline.simulator.clients.client import PLACEMENTS
 
 if TYPE_CHECKING:
@@ -48,8 +47,6 @@ BATCH_COLUMNS = (
     *("window_start", "topic", "topic_id", "partition", "leader_id", "producer_id", "producer_epoch", "record_count"),
     *("size_bytes", "codec", "is_control", "base_timestamp", "max_timestamp", "base_offset"),
 )
-LEAST_RECORDS = 1_000
-"""Fewer in a window say too little to be simulated for."""
 _SESSION_RECORDS = 20_000  # what looking at a session costs, in records
 _TRIAL_RECORDS = 1_000_000  # what looking at it by simulation costs, likewise
 
@@ -203,13 +200,11 @@ def _list_trials(
 
 def can_refine(topics: Sequence[ProducerSession], models: Mapping[int, ServiceModel]) -> bool:
     """Whether a simulation may say more: where records without a key go depends on what is open."""
-    keyless = sum(topic.keyless_count for topic in topics)
+    batch_count = sum(topic.batch_count for topic in topics if topic.keyless_count)
     strategies = {topic.baseline.strategy for topic in topics if topic.keyless_count}
     is_followed = bool(strategies) and strategies <= PLACEMENTS.keys()
-    linger = max(topics, key=lambda topic: topic.keyless_count).baseline.settings.get("linger.ms")
-    is_open = ADAPTIVE in strategies or (linger is not None and linger.source is Origin.UNKNOWN)
-    is_open |= any(map(needs_trial, models.values()))
-    return keyless >= LEAST_RECORDS and is_followed and is_open
+    is_open = ADAPTIVE in strategies or any(map(needs_trial, models.values()))
+    return batch_count >= LEAST_SAMPLE and is_followed and is_open
 
 
 def _refine(
@@ -230,6 +225,4 @@ def _refine(
         models = sharpen_services(
             topics, trial.metrics.models, trial.metrics.nodes, start_ms, trial.end_ms, spans=trial.metrics.spans
         )
-        if topics and (producer_id >= 0 or weights):  # of several taken for one each batch would be too small
-            topics[0] = replace(topics[0], baseline=choose_linger(topics, models, start_ms, trial.end_ms))
         yield trial.key, (models, choose_variant(topics, models, start_ms, trial.end_ms))

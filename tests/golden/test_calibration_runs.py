@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.calibration.partitioner.baseline import EVEN_ODDS, Baseline, identify_baseline
+from pipeline.calibration.limits import HALF
+from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline
 from pipeline.calibration.service.batch_fit import choose_variant
 from pipeline.calibration.service.fit import NodeMetrics, fit_services
 from pipeline.calibration.service.latency_fit import sharpen_services
@@ -42,7 +43,7 @@ def read_run(folder: Path) -> tuple[dict, SessionTraffic, SessionBatches, list[N
 
 def rule_confidence(baseline: Baseline) -> float:
     """How sure the switching rule is: of the built-in partitioner's variants either is as likely as not."""
-    return baseline.confidence / (EVEN_ODDS if baseline.strategy == "java-builtin" else 1)
+    return baseline.confidence / (HALF if baseline.strategy == "java-builtin" else 1)
 
 
 @pytest.mark.parametrize("name", RUNS)

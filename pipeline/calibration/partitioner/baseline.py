@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
+from pipeline.calibration.limits import HALF, LATENCY_ERROR_MS, LEAST_SAMPLE, MOST_IN_FLIGHT, MOST_STRAY, USUAL
 from pipeline.calibration.partitioner.client_rack import find_client_rack, is_free_of_keys
 from pipeline.calibration.partitioner.clients import (
     Bounds,
@@ -19,14 +20,7 @@ from pipeline.calibration.partitioner.clients import (
     list_strategies,
     rule_of,
 )
-from pipeline.calibration.partitioner.keyless_bins import (
-    LEAST_EVENTS,
-    LENGTH_BYTES,
-    MOST_STRAY,
-    collect_bins,
-    drop_keys,
-    follows_keys,
-)
+from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES, collect_bins, drop_keys, follows_keys
 from pipeline.calibration.partitioner.settings import (
     Setting,
     bound_batch_bytes,
@@ -35,20 +29,12 @@ from pipeline.calibration.partitioner.settings import (
     infer_settings,
     measure_next,
 )
-from pipeline.calibration.partitioner.switch_rules import (
-    LEAST_CHANCE,
-    USUAL_LINGERS_MS,
-    RuleEvidence,
-    SwitchRule,
-    weigh_rules,
-)
+from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule, weigh_rules
 from pipeline.calibration.session_traffic import CREATE_TIME, SessionBatches, SessionTraffic
+from pipeline.measures.chance import CHANCE_LEVEL
 from pipeline.partitioners.clients.java import IGNORES_KEYS, RACK_AWARE
 from pipeline.simulator.clients.client import ANY_RACK
 from pipeline.simulator.clients.producer_configs import JAVA, find_config
-
-EVEN_ODDS = 0.5  # confidence in what leaves no trace: nobody counted what people set
-_FITS_NOT = 0.3  # violations from which a rule is hardly believed
 
 
 @dataclass(frozen=True)
@@ -156,7 +142,7 @@ def _read_racks(
             choice = replace(aware, strategy=strategy)
             return replace(evidence, choice=choice, reason=f"{evidence.reason}; {where}", client_rack=client_rack)
         if count == 1 and is_free_of_keys(traffic, racks, client_rack, key_family):
-            return replace(evidence, choice=aware, confidence=EVEN_ODDS, reason=where, client_rack=client_rack)
+            return replace(evidence, choice=aware, confidence=HALF, reason=where, client_rack=client_rack)
     return _read_data(traffic, batches, partition_count, key_family)
 
 
@@ -165,12 +151,12 @@ def _read_data(
 ) -> _Evidence:
     is_keyed, is_idempotent = traffic.is_keyed, not traffic.is_pooled
     ignores_keys = bool(is_keyed.any()) and not list_strategies(key_family)
-    record_bytes = float(np.quantile(traffic.body_bytes, 0.95)) + LENGTH_BYTES if len(traffic) else 0.0
+    record_bytes = float(np.quantile(traffic.body_bytes, 1 - MOST_STRAY)) + LENGTH_BYTES if len(traffic) else 0.0
     batch_bytes = bound_batch_bytes(batches, measure_next(traffic, batches, record_bytes))
     full_bytes = (batch_bytes.value or batch_bytes.low + record_bytes + 1) - record_bytes
     order = _weigh(drop_keys(traffic) if ignores_keys else traffic, batches, partition_count, batch_bytes)
-    ranked = order.rank(is_idempotent=is_idempotent) if order else {}
-    rule = next(iter(ranked)) if order and order.event_count >= LEAST_EVENTS else None
+    ranked = order.rank() if order else {}
+    rule = next(iter(ranked)) if order and order.event_count >= LEAST_SAMPLE else None
     refuted = order.refuted.get(rule, "") if order and rule else ""
     rule = None if refuted else rule
     sticks = rule in {SwitchRule.BATCH, SwitchRule.BYTES} and not is_keyed.any()
@@ -187,15 +173,19 @@ def _read_data(
         return _judge_keys(evidence, key_family, partition_count, is_idempotent=is_idempotent)
     facts = {"is_idempotent": is_idempotent, "ignores_keys": ignores_keys}
     choice = choose_client(rule, key_family, linger, **facts)
-    # believed wholly while hardly anything breaks it
-    fit = 1 - (order.broken_ratio[rule] - MOST_STRAY) / (_FITS_NOT - MOST_STRAY)
-    confidence = ranked[rule] * min(1.0, max(0.2, fit))
+    # believed wholly while hardly anything breaks it, and not at all where half does
+    fit = (HALF - order.broken_ratio[rule]) / (HALF - MOST_STRAY)
+    confidence = ranked[rule] * min(1.0, max(0.0, fit))
     if alike := list_alike(rule):
         notes.append(Caveat.CLIENTS_ALIKE.say(clients=", ".join(alike)))
     second = list(ranked)[1]
     runner_up = choose_client(second, key_family, linger, **facts).strategy
+    if (
+        rule is SwitchRule.BATCH and not is_idempotent
+    ):  # of Java's clients those of 2.4 to 3.1: it may be what no rule describes
+        confidence *= HALF
     if choice.strategy == "java-builtin":
-        confidence *= EVEN_ODDS
+        confidence *= HALF
         runner_up = "java-builtin-uniform" if ranked[second] < confidence else runner_up
     return replace(
         evidence,
@@ -217,7 +207,7 @@ def _judge_keys(evidence: _Evidence, key_family: str | None, partition_count: in
     notes = (*evidence.notes, Caveat.JAVA_ALIKE.say()) if choice.client == JAVA else evidence.notes
     runner_up = "java-sticky-2.4" if choice.strategy == "java-builtin" else ""
     reason = f"keys placed by {key_family}"
-    return replace(evidence, choice=choice, confidence=EVEN_ODDS, runner_up=runner_up, reason=reason, notes=notes)
+    return replace(evidence, choice=choice, confidence=HALF, runner_up=runner_up, reason=reason, notes=notes)
 
 
 def _weigh(
@@ -246,7 +236,7 @@ def _explain_silence(partition_count: int, order: RuleEvidence | None) -> str:
         return "one partition: every partitioner does the same"
     if order is None:
         return "no record without a key, and no known hash explains the keys"
-    return f"{order.event_count} batches after another; expected {LEAST_EVENTS} or more"
+    return f"{order.event_count} batches after another; expected {LEAST_SAMPLE} or more"
 
 
 def _take_configured(evidence: _Evidence, strategy: str) -> _Evidence:
@@ -255,16 +245,14 @@ def _take_configured(evidence: _Evidence, strategy: str) -> _Evidence:
     if choice is None or choice.strategy != strategy:
         choice = find_choice(strategy) or assume_client(strategy)
     notes = evidence.notes
-    if rule and rule is not evidence.rule and evidence.chances and evidence.chances.get(rule, 0.0) < LEAST_CHANCE:
+    if rule and rule is not evidence.rule and evidence.chances and evidence.chances.get(rule, 0.0) < CHANCE_LEVEL:
         notes = (*notes, Caveat.OTHER_STRATEGY.say(strategy=strategy, reason=evidence.reason))
     return replace(evidence, choice=choice, confidence=1.0, runner_up="", notes=notes)
 
 
-MOST_UNDER_WAY = 3.0  # requests under way to a broker on average, above which batches wait for their turn, too
+_MOST_UNDER_WAY = HALF * MOST_IN_FLIGHT  # from there on batches wait for their turn, too
 NEW_DEFAULT_MS = 5.0  # default of `linger.ms` since Kafka 4.0 (KIP-1030)
-MOST_WAIT_RATIO = 1.5  # of `linger.ms` that batches wait on average: 1.00 to 1.37 in the capture's warm clients
 _NEW_VERSION, _NEW_RANGE = "4.1.1", "4.0 or later, or linger.ms set"
-_TOLERANCE_MS = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,7 +281,7 @@ def settle_linger(baseline: Baseline, waiting: Waiting) -> Baseline:
 
 def _judge_wait(baseline: Baseline, linger: Setting, waiting: Waiting) -> Baseline:
     """Batches that were open for long waited for `linger.ms` where some broker could take them at once; else for brokers."""
-    is_idle = waiting.least_under_way is not None and waiting.least_under_way < MOST_UNDER_WAY
+    is_idle = waiting.least_under_way is not None and waiting.least_under_way < _MOST_UNDER_WAY
     if is_idle and not waiting.may_be_for_brokers(float(linger.value)):
         changed = replace(linger, source=Origin.INFERRED)
     else:
@@ -313,14 +301,16 @@ def _take_wait(baseline: Baseline, linger: Setting, waiting: Waiting) -> Baselin
         Kafka `ProducerMetrics`, `record-queue-time-avg`: from a batch's creation until it is drained, a mean over batches.
     """
     queue_time_ms, under_way = waiting.queue_time_ms, waiting.under_way
-    if queue_time_ms is None or under_way is None or under_way >= MOST_UNDER_WAY or float(linger.value) != 0:
+    if queue_time_ms is None or under_way is None or under_way >= _MOST_UNDER_WAY or float(linger.value) != 0:
         return baseline
     low, high = linger.low or 0.0, math.inf if linger.high is None else linger.high
-    fitting = (usual for usual in USUAL_LINGERS_MS if low <= usual < high and usual <= queue_time_ms + _TOLERANCE_MS)
+    fitting = (
+        usual for usual in USUAL["linger.ms"] if low <= usual < high and usual <= queue_time_ms + LATENCY_ERROR_MS
+    )
     waited_ms = max(fitting, default=0)
     if waited_ms < NEW_DEFAULT_MS:
         return baseline
-    if waiting.may_be_for_brokers(waited_ms) or queue_time_ms > MOST_WAIT_RATIO * waited_ms:
+    if waiting.may_be_for_brokers(waited_ms) or queue_time_ms > (1 + HALF) * waited_ms:
         return with_linger(baseline, replace(linger, source=Origin.UNKNOWN))
     waited = f"batches waited {queue_time_ms:.1f} ms in the producer: linger.ms is {waited_ms}, not 0"
     changed = replace(linger, value=str(waited_ms))

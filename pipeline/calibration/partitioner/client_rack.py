@@ -8,8 +8,8 @@ import numpy as np
 
 from pipeline.calibration.partitioner.clients import list_strategies
 from pipeline.calibration.partitioner.settings import DEFAULT_BATCH_BYTES
-from pipeline.calibration.partitioner.switch_rules import NO_CHANCE
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
+from pipeline.measures.chance import CHANCE_LEVEL
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.partitioners.registry import find_strategy
 from pipeline.partitioners.strategy import choose_partition
@@ -33,7 +33,7 @@ def find_client_rack(traffic: SessionTraffic, batches: SessionBatches, racks: Ma
     if led[rack] == 1:
         run_bytes = 2 * max(DEFAULT_BATCH_BYTES, int(batches.size_bytes.max(initial=0)))
         draws = int(traffic.body_bytes[keyless].sum(dtype="int64")) // run_bytes
-    return rack if draws * math.log(len(racks) / led[rack]) > -math.log(NO_CHANCE) else ""
+    return rack if draws * math.log(len(racks) / led[rack]) > -math.log(CHANCE_LEVEL) else ""
 
 
 def is_free_of_keys(

@@ -5,13 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.calibration.limits import LEAST_SAMPLE, MOST_RECORDS, MOST_STRAY
 from pipeline.calibration.partitioner import switch_kernels as kernels
 from pipeline.calibration.session_traffic import NO_KEY, SessionBatches, SessionTraffic
 
-MOST_RECORDS = 1_000_000  # records examined of a session, from its first on
 LENGTH_BYTES = 2  # bytes of a record's length field, a varint, for records of 64 to 8,191 bytes
-LEAST_EVENTS = 12  # that follow a rule, from which it is said to hold
-MOST_STRAY = 0.05  # part of them that may break it
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def follows_keys(traffic: SessionTraffic) -> bool:
     order = np.argsort(key, kind="stable")
     is_same_key = np.diff(key[order]) == 0
     changes = (np.diff(partition[order]) != 0) & is_same_key
-    return bool(is_same_key.sum() >= LEAST_EVENTS and changes.sum() <= MOST_STRAY * is_same_key.sum())
+    return bool(is_same_key.sum() >= LEAST_SAMPLE and changes.sum() <= MOST_STRAY * is_same_key.sum())
 
 
 def drop_keys(traffic: SessionTraffic) -> SessionTraffic:

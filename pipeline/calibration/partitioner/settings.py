@@ -14,20 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.calibration.caveats import Origin
+from pipeline.calibration.limits import HALF, LEAST_SAMPLE, MOST_STRAY, USUAL
 from pipeline.calibration.partitioner.clients import Bounds, ClientChoice
 from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES
-from pipeline.calibration.partitioner.switch_rules import USUAL_BATCH_BYTES, USUAL_LINGERS_MS, RuleEvidence, SwitchRule
-from pipeline.calibration.session_traffic import LEAST_SAMPLE, SessionBatches, SessionTraffic
+from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule
+from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA
 from pipeline.simulator.engine.batches import BATCH_HEADER_BYTES, ESTIMATION_FACTOR, FIRST_RATIO, update_ratio
 
 DEFAULT_BATCH_BYTES = 16_384
-_SPAN_QUANTILE, _STUCK_SPAN_QUANTILE = 0.95, 0.75
-_LEAST_COVERED = 0.3
-_NEAR_BEST_RATIO = 0.9
-_FULL_RATIO = 0.02
-_SPIKE, _LEAST_RECORDS = 3, 4
 
 
 def bound_batch_bytes(batches: SessionBatches, next_bytes: NDArray[np.float64] | float) -> Bounds:
@@ -40,13 +36,13 @@ def bound_batch_bytes(batches: SessionBatches, next_bytes: NDArray[np.float64] |
     if not len(several):
         return Bounds(None, 0, None, "no batch holds two records")
     largest = int(several.max())
-    high = largest + float(np.quantile(following, 0.95))
+    high = largest + float(np.quantile(following, 1 - MOST_STRAY))
     full = int((several > largest - following).sum())
     below = int((several > largest - 2 * following).sum()) - full
-    is_spike = full >= _SPIKE * below and largest >= _LEAST_RECORDS * np.median(following)
-    if not is_spike or full < max(LEAST_SAMPLE, _FULL_RATIO * len(several)):
+    is_spike = full >= below and HALF * largest >= np.median(following)
+    if not is_spike or full < max(LEAST_SAMPLE, MOST_STRAY * len(several)):
         return Bounds(None, largest, None, f"batches reach {largest} bytes, and few come near: they were not full")
-    value = next((size for size in (DEFAULT_BATCH_BYTES, *USUAL_BATCH_BYTES) if largest <= size <= high), high)
+    value = next((size for size in (DEFAULT_BATCH_BYTES, *USUAL["batch.size"]) if largest <= size <= high), high)
     reason = f"{full} batches end within a record below {largest} bytes: full"
     return Bounds(float(value), largest, high, reason)
 
@@ -61,7 +57,7 @@ def bound_linger_ms(batches: SessionBatches, traffic: SessionTraffic, *, sticks:
     for one in np.unique(batches.leader).tolist():
         spans = (batches.max_ms - batches.base_ms)[batches.leader == one]
         if len(spans) >= LEAST_SAMPLE:
-            quickest[one] = float(np.quantile(spans, _STUCK_SPAN_QUANTILE)), -len(spans)
+            quickest[one] = float(np.quantile(spans, (1 + HALF) / 2)), -len(spans)
     broker = min(quickest, key=lambda one: quickest[one], default=None)
     if broker is None:
         return Bounds(None, 0, None, f"fewer than {LEAST_SAMPLE} batches on any broker")
@@ -69,14 +65,14 @@ def bound_linger_ms(batches: SessionBatches, traffic: SessionTraffic, *, sticks:
     waits = _measure_waits(batches, traffic, sticks=sticks)[mine]
     # Whole milliseconds: what spans one may last none.
     spans = np.maximum(batches.max_ms - batches.base_ms - 1, 0)[mine].astype(np.float64)
-    least = float(np.quantile(spans, _STUCK_SPAN_QUANTILE if sticks else _SPAN_QUANTILE))
+    least = float(np.quantile(spans, (1 + HALF) / 2 if sticks else 1 - MOST_STRAY))
     is_open = (batches.size_bytes[mine] < full_bytes) & (waits >= 0)
     if is_open.sum() < LEAST_SAMPLE:
         return Bounds(None, least, None, f"batches on broker {broker} were full before their time was up")
     low, high, ratio = _find_most_covered(spans[is_open], waits[is_open] + 1.0, least)
-    if ratio < _LEAST_COVERED:
+    if ratio < HALF:
         return Bounds(None, least, None, f"batches on broker {broker} were open for {least:g} ms or more")
-    usual = [value for value in USUAL_LINGERS_MS if low <= value < high]
+    usual = [value for value in USUAL["linger.ms"] if low <= value < high]
     middle = (low + high) / 2
     nearest = min(usual, key=lambda each: abs(each - middle), default=round(middle))
     value = 0.0 if low == 0 else float(nearest)
@@ -94,7 +90,7 @@ def _find_most_covered(
     middles = (edges[:-1] + edges[1:]) / 2
     covered = np.searchsorted(np.sort(lows), middles, "right") - np.searchsorted(np.sort(highs), middles, "left")
     best = int(covered.argmax())
-    far = np.flatnonzero(covered < _NEAR_BEST_RATIO * covered.max())
+    far = np.flatnonzero(covered < (1 - 2 * MOST_STRAY) * covered.max())
     first = int(far[far < best].max(initial=-1)) + 1
     end = int(far[far > best].min(initial=len(covered)))
     return float(edges[first]), float(edges[end]), float(covered.max() / len(lows))
@@ -246,7 +242,7 @@ def _infer_linger(choice: ClientChoice, bounds: Bounds) -> Setting:
         return Setting(f"{choice.linger_ms:g}", Origin.DEFAULT, bounds.low, bounds.high)
     if bounds.value is not None:
         return Setting(f"{bounds.value:g}", Origin.INFERRED, bounds.low, bounds.high)
-    value = min((usual for usual in USUAL_LINGERS_MS if usual >= bounds.low), default=bounds.low)
+    value = min((usual for usual in USUAL["linger.ms"] if usual >= bounds.low), default=bounds.low)
     return Setting(f"{value:g}", Origin.UNKNOWN, bounds.low, bounds.high)
 
 
@@ -258,7 +254,7 @@ def _infer_batch_size(choice: ClientChoice, bounds: Bounds, limit_bytes: int | N
     elif bounds.value is not None:
         value = bounds.value
     elif bounds.low > usual:
-        value = float(min((size for size in USUAL_BATCH_BYTES if size >= bounds.low), default=bounds.low))
+        value = float(min((size for size in USUAL["batch.size"] if size >= bounds.low), default=bounds.low))
     else:
         value = float(usual)
     return Setting(f"{value:.0f}", Origin.DEFAULT if value == usual else Origin.INFERRED, bounds.low, bounds.high)

@@ -175,15 +175,13 @@ def count_openings(at_ms: Array, partition: Array, record_count: Array, opened_c
         first = end
 
 
-@kernel(nb.int64(_BINS, _BINS, _BINS, nb.int64, nb.int64))
-def count_even_moments(
-    at_ms: Array, partition: Array, record_count: Array, partition_count: int, tolerance: int
-) -> int:
-    """Counts milliseconds at whose end the partitions in use, numbered from 0, differ by no more than a tolerance of records."""
+@kernel(nb.int64(_BINS, _BINS, _BINS, nb.int64))
+def count_even_moments(at_ms: Array, partition: Array, record_count: Array, partition_count: int) -> int:
+    """Counts milliseconds at whose end the partitions in use, numbered from 0, differ by a record at most."""
     totals = [0 for _ in range(partition_count)]
     even = 0
     for row in range(len(at_ms)):
         totals[partition[row]] += record_count[row]
         if row + 1 == len(at_ms) or at_ms[row + 1] != at_ms[row]:
-            even += max(totals) - min(totals) <= tolerance
+            even += max(totals) - min(totals) <= 1
     return even

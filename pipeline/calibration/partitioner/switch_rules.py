@@ -19,33 +19,16 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.calibration.limits import ALIKE, HALF, LEAST_SAMPLE, MOST_STRAY, USUAL
 from pipeline.calibration.partitioner import switch_kernels as kernels
 from pipeline.calibration.partitioner.keyless_bins import KeylessBins
-from pipeline.calibration.session_traffic import LEAST_SAMPLE
-
-_EVEN_RATIO = 0.98
-_MOST_EVEN_BINS = 200_000
-# What people write.
-USUAL_BATCH_BYTES = (*(1 << power for power in range(9, 24)), 10_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
-USUAL_LINGERS_MS = (0, 1, 2, 3, 5, 10, 15, 20, 25, 30, 40, 50, 100, 200, 250, 500, 1_000, 2_000, 3_000, 5_000)
-LEAST_CHANCE = 1e-3  # below which a rule is not believed
-_MOST_BROKEN = 0.1  # a rule that is violated more often is rejected
-# Of the stays that random choice would show; Java's clients with KIP-480 show up to 0.08, franz-go's least backup half of them.
-_MOST_STAYS, _LEAST_STAYS = 0.2, 5
-NO_CHANCE = 1e-6  # below which what was seen is not by chance
-_MOST_BLOCKS, _LEAST_DRAWS = 20, 10
-_TEMPER = 0.02
-_ODD_LIMIT = 0.05  # part of the users whose limit is no number that people usually write
-_TIED, _DOUBTED_CHANCE = 0.5, 0.6
-# Hardly a client with producer ids switches by time or at random, and of those without ids only Java's from 2.4 to 3.1
-# with every batch: it may be something that no rule here describes.
-_TOLERANCE_PARTS = 8
-_TENTHS = (0.01, 0.03, 0.1, 0.25, 0.5)
+from pipeline.measures.chance import CHANCE_LEVEL
 
 
 class SwitchRule(StrEnum):
@@ -59,31 +42,20 @@ class SwitchRule(StrEnum):
     ROUND_ROBIN_HALF = "round robin, some partitions left out"
 
 
-_PRIORS = {
-    SwitchRule.BATCH: (0.25, 0.2),
-    SwitchRule.BYTES: (0.6, 0.1),
-    SwitchRule.TIME: (0.05, 0.35),
-    SwitchRule.RANDOM: (0.04, 0.25),
-    SwitchRule.ROUND_ROBIN: (0.03, 0.05),
-    SwitchRule.ROUND_ROBIN_HALF: (0.03, 0.05),
-}
-"""With producer ids, and without."""
-
-
 class _Weight(NamedTuple):
     log_likelihood: float
     broken_ratio: float
 
     def less_odd(self, *, is_odd: bool) -> "_Weight":
-        """With what a limit loses that is no number people usually write."""
-        return _Weight(self.log_likelihood + is_odd * math.log(_ODD_LIMIT) / _TEMPER, self.broken_ratio)
+        """With what a limit loses that is no number people usually write: hardly one has such."""
+        return _Weight(self.log_likelihood + is_odd * math.log(MOST_STRAY) / MOST_STRAY, self.broken_ratio)
 
 
 @dataclass(frozen=True)
 class RuleEvidence:
     """Evidence from the order of partitions."""
 
-    log_likelihood: Mapping[SwitchRule, float]  # by rule, its limit's prior with it; nats
+    log_likelihood: Mapping[SwitchRule, float]  # by rule, its limit's oddity with it; nats
     broken_ratio: Mapping[SwitchRule, float]  # by rule: the share of what it forbids among what it could forbid
     event_count: int  # stays and changes
     limit_bytes: int  # the best one for `SwitchRule.BYTES`; `limit_ms` for `SwitchRule.TIME`
@@ -92,27 +64,18 @@ class RuleEvidence:
     tied_ratio: float  # part opened in a millisecond with records on several partitions: their order is not known
     refuted: Mapping[SwitchRule, str]  # by rule: what no client that follows it leaves in a log
 
-    def rank(self, *, is_idempotent: bool) -> dict[SwitchRule, float]:
-        """Rules with their probabilities, the likeliest first.
+    def rank(self) -> dict[SwitchRule, float]:
+        """Rules with their probabilities, the likeliest first, each as likely before the data.
 
-        Events are not independent and no rule is quite what a client does, so a likelihood counts for a part of itself, and
-        nothing is believed beyond 1 in 1,000. Where most batches lie in ties, a batch each and random choice look alike.
-        Java's batches have producer ids by default since 3.0, librdkafka's only where `enable.idempotence` is set.
+        Events are not independent and no rule is quite what a client does: likelihoods count for a part of themselves.
+        Where most batches lie in ties, a batch each and random choice look alike.
         """
-        scores = {
-            rule: _TEMPER * value + math.log(_PRIORS[rule][0 if is_idempotent else 1])
-            for rule, value in self.log_likelihood.items()
-        }
-        best = max(scores.values())
-        weights = {rule: math.exp(max(score - best, -700)) for rule, score in scores.items()}
-        total = sum(weights.values())
+        best = max(self.log_likelihood.values())
+        weights = {rule: math.exp(MOST_STRAY * (value - best)) for rule, value in self.log_likelihood.items()}
         ranked = sorted(weights, key=lambda rule: -weights[rule])
-        chances = {rule: min(weights[rule] / total, 1 - LEAST_CHANCE) for rule in ranked}
-        if ranked[0] in ({SwitchRule.TIME, SwitchRule.RANDOM} if is_idempotent else {SwitchRule.BATCH}):
-            chances[ranked[0]] = min(chances[ranked[0]], _DOUBTED_CHANCE)
-        if {ranked[0], ranked[1]} == {SwitchRule.BATCH, SwitchRule.RANDOM} and self.tied_ratio > _TIED:
-            chances[ranked[0]] = min(chances[ranked[0]], _DOUBTED_CHANCE)
-        return chances
+        is_tied = {*ranked[:2]} == {SwitchRule.BATCH, SwitchRule.RANDOM} and self.tied_ratio > HALF
+        most, total = HALF if is_tied else 1 - MOST_STRAY, sum(weights.values())
+        return {rule: min(weights[rule] / total, most) for rule in ranked}
 
 
 def weigh_rules(
@@ -123,8 +86,8 @@ def weigh_rules(
     `batch_bytes` are values of `batch.size` to try besides the usual ones; it is not smaller than `least_bytes`.
     """
     stays_ms, stays_bytes = _measure_stays(bins)
-    tried_bytes = {least_bytes, *USUAL_BATCH_BYTES, *batch_bytes, *_take_quantiles(stays_bytes)}
-    usual_ms = {2 * linger_ms for linger_ms in USUAL_LINGERS_MS if linger_ms}  # as librdkafka sets the sticky time
+    tried_bytes = {least_bytes, *USUAL["batch.size"], *batch_bytes, *_take_quantiles(stays_bytes)}
+    usual_ms = {2 * linger_ms for linger_ms in USUAL["linger.ms"] if linger_ms}  # as librdkafka sets the sticky time
     tried_ms = {*usual_ms, *_take_quantiles(stays_ms)}
     columns = (bins.at_ms, bins.partition, bins.record_count)
     by_limit = {
@@ -133,12 +96,12 @@ def weigh_rules(
         if limit >= least_bytes
     }
     by_bytes = {
-        limit: _weigh_bytes(counts, partition_count).less_odd(is_odd=limit not in USUAL_BATCH_BYTES)
+        limit: _weigh_bytes(counts, partition_count).less_odd(is_odd=limit not in USUAL["batch.size"])
         for limit, counts in by_limit.items()
     }
     by_ms = {}
     for limit in sorted(tried_ms):
-        counts = _count(kernels.count_by_time, *columns, limit, max(1, limit // _TOLERANCE_PARTS))
+        counts = _count(kernels.count_by_time, *columns, limit, max(1, int(ALIKE * limit)))
         stays, changes = counts[kernels.GOES_ON_BELOW_MS], counts[kernels.CHANGES_BELOW_MS]
         drawn = counts[kernels.GOES_ON_BEYOND_MS] + counts[kernels.CHANGES_BEYOND_MS]
         broken_ratio = _share(changes, changes + counts[kernels.CHANGES_BEYOND_MS])
@@ -184,10 +147,12 @@ def _refute(bins: KeylessBins, partition_count: int, openings: NDArray[np.int64]
     if any(_is_dealt(bins, drawn, partition_count, variance) for drawn in (opened, bins.record_count)):
         refuted[SwitchRule.BATCH] = even
     stays = int(openings[kernels.STAYS])
-    stay_ratio = stays / max(1, stays + int(openings[kernels.CHANGES]))
-    if stays >= _LEAST_STAYS and stay_ratio > _MOST_STAYS / partition_count:
-        often = f"{stay_ratio:.1%} of the batches were opened on the partition of the one before: rarer than by chance"
+    count = stays + int(openings[kernels.CHANGES])
+    often = f"{stays / max(1, count):.1%} of the batches were opened on the partition of the one before: rarer than by chance"
+    if stays >= LEAST_SAMPLE and stays > ALIKE * count / partition_count:
         refuted.setdefault(SwitchRule.BATCH, f"{often}, but no rule that is known here does it")
+        if stays + NormalDist().inv_cdf(1 - CHANCE_LEVEL) * math.sqrt(stays) < count / partition_count:
+            refuted.setdefault(SwitchRule.TIME, refuted[SwitchRule.BATCH])
     return refuted
 
 
@@ -196,7 +161,7 @@ def _is_dealt(bins: KeylessBins, drawn: NDArray[np.int64], partition_count: int,
     from scipy.special import chdtr  # noqa: PLC0415 - 0.3 s to import
 
     total = int(drawn.sum())
-    blocks = min(_MOST_BLOCKS, total // (_LEAST_DRAWS * partition_count))
+    blocks = min(LEAST_SAMPLE, total // (LEAST_SAMPLE * partition_count))
     if not blocks or not variance:
         return False
     used, numbers = np.unique(bins.partition, return_inverse=True)
@@ -205,7 +170,7 @@ def _is_dealt(bins: KeylessBins, drawn: NDArray[np.int64], partition_count: int,
     counts = np.bincount(block * width + numbers, drawn, blocks * width).reshape(blocks, width)
     expected = counts.mean(axis=1, keepdims=True)
     squares = float(((counts - expected) ** 2 / np.maximum(expected, 1)).sum() / variance)
-    return bool(chdtr(blocks * (width - 1), squares) < NO_CHANCE)
+    return bool(chdtr(blocks * (width - 1), squares) < CHANCE_LEVEL)
 
 
 def _count(count: Callable[..., None], *arguments: NDArray[np.int64] | int) -> NDArray[np.int64]:
@@ -224,7 +189,7 @@ def _measure_stays(bins: KeylessBins) -> tuple[NDArray[np.int64], NDArray[np.int
 
 
 def _take_quantiles(lengths: NDArray[np.int64]) -> set[int]:
-    return {max(1, int(value)) for value in np.quantile(lengths, _TENTHS)} if len(lengths) else set()
+    return {max(1, int(value)) for value in np.quantile(lengths, (MOST_STRAY, HALF))} if len(lengths) else set()
 
 
 def _share(count: float, total: float) -> float:
@@ -239,14 +204,14 @@ def _sum_logs(*terms: tuple[float, float]) -> float:
 def _weigh_joins(counts: NDArray[np.int64], partition_count: int) -> float:
     """Where a batch goes on, so does its partition."""
     joins, changes = counts[kernels.JOINS], counts[kernels.CHANGES_JOINING]
-    broken = min(_share(changes, joins + changes), _MOST_BROKEN)
+    broken = min(_share(changes, joins + changes), 2 * MOST_STRAY)
     return _sum_logs((joins, 1 - broken), (changes, broken / (partition_count - 1)))
 
 
 def _weigh_batch(counts: NDArray[np.int64], partition_count: int) -> _Weight:
     stays, changes = counts[kernels.STAYS], counts[kernels.CHANGES]
     # Random choice stays with a chance of 1 / partitions: what stays as often is not this rule.
-    broken = min(_share(stays, stays + changes), _MOST_BROKEN, _MOST_STAYS / partition_count)
+    broken = min(_share(stays, stays + changes), ALIKE / partition_count)
     openings = _sum_logs((stays, broken), (changes, (1 - broken) / (partition_count - 1)))
     return _Weight(_weigh_joins(counts, partition_count) + openings, _share(stays, stays + changes))
 
@@ -260,7 +225,7 @@ def _weigh_bytes(counts: NDArray[np.int64], partition_count: int) -> _Weight:
 
 def _weigh_limit(stays: float, changes: float, drawn: float, partition_count: int) -> float:
     """Below a limit nothing changes, beyond it every partition is as likely."""
-    broken = min(_share(changes, stays + changes), _MOST_BROKEN)
+    broken = min(_share(changes, stays + changes), 2 * MOST_STRAY)
     return _sum_logs((stays, 1 - broken), (changes, broken / (partition_count - 1)), (drawn, 1 / partition_count))
 
 
@@ -286,16 +251,14 @@ def _count_records(counts: NDArray[np.int64]) -> int:
 
 def _weigh_round_robin(bins: KeylessBins, partition_count: int, counts: NDArray[np.int64]) -> dict[SwitchRule, _Weight]:
     """At the end of a millisecond no partition in use is more than a record ahead of another."""
-    part = slice(_MOST_EVEN_BINS)
-    at_ms, record_count = bins.at_ms[part], bins.record_count[part]
-    used, numbers = np.unique(bins.partition[part], return_inverse=True)
-    moments = len(np.unique(at_ms))
-    if len(used) < 2 or record_count.sum() < 3 * len(used):
+    used, numbers = np.unique(bins.partition, return_inverse=True)
+    moments = len(np.unique(bins.at_ms))
+    if len(used) < 2 or moments < LEAST_SAMPLE:
         return {}
-    even = kernels.count_even_moments(at_ms, numbers.astype(np.int64), record_count, len(used), 1)
+    even = kernels.count_even_moments(bins.at_ms, numbers.astype(np.int64), bins.record_count, len(used))
     broken = _share(moments - even, moments)
-    if broken > 1 - _EVEN_RATIO and moments >= 1 / (1 - _EVEN_RATIO):
-        return _weigh_two_turns(numbers, at_ms, record_count, len(used), counts)
+    if broken > MOST_STRAY:
+        return _weigh_two_turns(numbers, bins.at_ms, bins.record_count, len(used), counts)
     weight = _Weight(_sum_logs((_count_records(counts), 1 - broken)), broken)
     if len(used) == partition_count:
         return {SwitchRule.ROUND_ROBIN: weight}
@@ -319,6 +282,6 @@ def _weigh_two_turns(
     is_alone = (record_count == 1) & np.append(True, np.diff(at_ms) > 0) & np.append(np.diff(at_ms) > 0, True)
     steps = np.diff(numbers)[is_alone[1:] & is_alone[:-1]] % used_count
     broken = _share(int((steps > 2).sum() + (steps == 0).sum()), len(steps))
-    if used_count < 3 or len(steps) < LEAST_SAMPLE or broken > 1 - _EVEN_RATIO:
+    if used_count < 3 or len(steps) < LEAST_SAMPLE or broken > MOST_STRAY:
         return {}
     return {SwitchRule.ROUND_ROBIN_HALF: _Weight(_sum_logs((_count_records(counts), (1 - broken) / 2)), broken)}

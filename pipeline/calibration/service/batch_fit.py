@@ -12,12 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
-from pipeline.calibration.partitioner.baseline import EVEN_ODDS, Baseline, with_linger
-from pipeline.calibration.partitioner.switch_rules import USUAL_LINGERS_MS
-from pipeline.calibration.service.fit import LEAST_DELAY_MS
-from pipeline.calibration.service.model import SAME_LEVEL, Parameter, ServiceModel
+from pipeline.calibration.limits import ALIKE, HALF, LEAST_DELAY_MS, LEAST_SAMPLE, MOST_STRAY, SEEDS, STEPS
+from pipeline.calibration.partitioner.baseline import Baseline
+from pipeline.calibration.service.model import Parameter, ServiceModel
 from pipeline.calibration.service.trial import (
-    SEEDS,
     BrokerFigures,
     SessionTopic,
     choose_minute,
@@ -26,25 +24,9 @@ from pipeline.calibration.service.trial import (
     simulate_delay,
     simulate_trial,
 )
-from pipeline.calibration.session_traffic import LEAST_SAMPLE
-
-_GRID_MS = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0)
-_REFINEMENTS = 3
-# How far records per batch of slow brokers and of others, and shares, may be off for reasons that are not simulated.
-_SLOW_ERROR, _OTHER_ERROR, _SHARE_ERROR = 0.05, 0.2, 0.015
-_SLOW_RATIO = 1.5
-_CLEAR = 6.0  # rise of the misfit, in squared standard deviations, on both sides of a clear minimum
-_WELL = 4.0  # misfit for each figure below which the fit is accepted
+from pipeline.measures.chance import CHANCE_LEVEL
 
 ADAPTIVE, UNIFORM = "java-builtin", "java-builtin-uniform"
-_LEAST_ADAPTIVE = (
-    0.1  # chance below which the default is given up: few turn `partitioner.adaptive.partitioning.enable` off
-)
-_VARIANT_SEEDS = range(1, 7)
-_MOST_CHANCE = 0.95
-_VARIANT_WELL = (
-    6.0  # misfit over three brokers above which neither variant describes the recording; more brokers have more
-)
 
 
 def fit_batches(
@@ -65,7 +47,7 @@ def fit_batches(
         if count[broker_id] < LEAST_SAMPLE:
             continue
         model = models[broker_id]
-        is_slow = size[broker_id] >= _SLOW_RATIO * least
+        is_slow = size[broker_id] >= (1 + HALF) * least
         if is_slow:
             delay, is_clear, caveat = _search(cut, models, broker_id, seen, least)
         else:
@@ -78,20 +60,26 @@ def fit_batches(
 
 
 def measure_misfit(runs: Sequence[BrokerFigures], seen: BrokerFigures, least: float) -> float:
-    """Squared deviations of records per batch and of shares, each by its error and the seeds' spread; on average.
+    """Squared deviations of records per batch and of shares, summed, each by the seeds' spread and what is not simulated.
 
-    `least` is the records per batch of the quickest broker.
+    `least` is the records per batch of the quickest broker: where batches are as small, wake-ups of threads decide.
     """
-    is_slow = seen.records_per_batch >= _SLOW_RATIO * least
+    is_slow = seen.records_per_batch >= (1 + HALF) * least
     size = np.maximum(seen.records_per_batch, 1.0)  # a broker may have got no batch at all
-    size_error = np.where(is_slow, _SLOW_ERROR, _OTHER_ERROR) * size
-    share_error = np.full(len(size_error), _SHARE_ERROR)
+    size_error, share_error = np.where(is_slow, MOST_STRAY, ALIKE) * size, np.full(len(size), MOST_STRAY / len(size))
     total = 0.0
     for name, error in (("records_per_batch", size_error), ("share", share_error)):
         values: NDArray[np.float64] = np.stack([getattr(run, name) for run in runs])
         deviation = (values.mean(axis=0) - getattr(seen, name)) / np.hypot(error, values.std(axis=0))
         total += float((deviation**2).sum())
     return total
+
+
+def _bound_misfit(count: int, level: float = CHANCE_LEVEL) -> float:
+    """What chance hardly exceeds, of so many squared deviations."""
+    from scipy.special import chdtri  # noqa: PLC0415 - 0.3 s to import
+
+    return float(chdtri(count, level))
 
 
 def _measure_setup(topics: Sequence[SessionTopic], models: Mapping[int, ServiceModel], seeds: Iterable[int]) -> float:
@@ -115,22 +103,24 @@ def _search(
         if delay_ms not in misfits:
             misfits[delay_ms] = measure_misfit(simulate_delay(topics, models, broker_id, delay_ms), seen, least)
 
-    for delay_ms in _GRID_MS:
-        look(delay_ms)
-    for _ in range(_REFINEMENTS):
+    look(0.0)
+    tried_ms, most_ms = LEAST_DELAY_MS, _bound_delay(topics, broker_id)
+    while tried_ms < 2 * most_ms:
+        look(tried_ms)
+        tried_ms *= 2
+    for _ in range(STEPS):
         best, tried = min(misfits, key=misfits.__getitem__), sorted(misfits)
         number = tried.index(best)
         for other in tried[max(number - 1, 0) : number + 2]:
             look((best + other) / 2)
-    for _ in range(_REFINEMENTS):
         low, near_low, near_high, high = _bound_minimum(misfits)
         look((low + near_low) / 2)
         look((near_high + high) / 2)
     best = min(misfits, key=misfits.__getitem__)
     low, _, near_high, high = _bound_minimum(misfits)
     is_open = near_high == high
-    fits_well = misfits[best] <= 2 * _WELL * len(models)
-    is_clear = fits_well and not is_open and high - low <= max(SAME_LEVEL * best, 2 * LEAST_DELAY_MS)
+    fits_well = misfits[best] <= _bound_misfit(2 * len(models))
+    is_clear = fits_well and not is_open and high - low <= max(HALF * best, 2 * LEAST_DELAY_MS)
     doubt = ": no clear minimum, not identifiable" if fits_well else ", none of them well: not identifiable"
     caveat = Caveat.BATCHES_FIT.say(
         broker=broker_id, low=low, high="ms or more" if is_open else f"to {high:g} ms", doubt="" if is_clear else doubt
@@ -138,43 +128,19 @@ def _search(
     return Parameter(best, low, math.inf if is_open else high, Origin.INFERRED), is_clear, caveat
 
 
+def _bound_delay(topics: Sequence[SessionTopic], broker_id: int) -> float:
+    """The longest delay that leaves time for a broker's requests, one after the other: each has a batch of each partition."""
+    own = [topic.batches.partition[topic.batches.leader == broker_id] for topic in topics]
+    requests = sum(map(len, own)) / sum(len(np.unique(each)) for each in own)
+    return (max(topic.last_ms for topic in topics) - min(topic.first_ms for topic in topics)) / requests
+
+
 def _bound_minimum(misfits: Mapping[float, float]) -> tuple[float, float, float, float]:
     """Of the delays tried the last too small one, the first and the last that fit as well as the best, the first too large."""
-    tried, least = sorted(misfits), min(misfits.values())
-    near = [number for number, each in enumerate(tried) if misfits[each] <= least + _CLEAR]
+    tried, most = sorted(misfits), min(misfits.values()) + _bound_misfit(1, MOST_STRAY)
+    near = [number for number, each in enumerate(tried) if misfits[each] <= most]
     before, after = max(near[0] - 1, 0), min(near[-1] + 1, len(tried) - 1)
     return tried[before], tried[near[0]], tried[near[-1]], tried[after]
-
-
-def choose_linger(
-    topics: Sequence[SessionTopic], models: Mapping[int, ServiceModel], start_ms: int, end_ms: int
-) -> Baseline:
-    """Takes the usual `linger.ms` whose batches are those recorded, where the log and the metrics leave it open.
-
-    Returns the first topic's baseline, unchanged where the assumed value reproduces them as well.
-    """
-    baseline = topics[0].baseline
-    linger = baseline.settings.get("linger.ms")
-    if linger is None or linger.source != Origin.UNKNOWN or not models:
-        return baseline  # of most sessions nothing is cut
-    if not (cut := cut_beginning(topics, *choose_minute(topics, start_ms, end_ms))):
-        return baseline
-    low, high = linger.low or 0.0, math.inf if linger.high is None else linger.high
-    misfits = {}
-    usual = (each for each in USUAL_LINGERS_MS if low <= each <= high)
-    for tried_ms in sorted({min(float(linger.value), USUAL_LINGERS_MS[-1]), *usual}):  # times may be far off
-        chosen = replace(linger, value=f"{tried_ms:g}", source=Origin.INFERRED)
-        tried = [replace(cut[0], baseline=with_linger(baseline, chosen)), *cut[1:]]
-        misfits[tried_ms] = _measure_setup(tried, models, SEEDS)
-    best = min(misfits, key=misfits.__getitem__)
-    near = [tried_ms for tried_ms, misfit in misfits.items() if misfit <= misfits[best] + _CLEAR]
-    if float(linger.value) in near or len(misfits) == 1:
-        return baseline
-    is_known = misfits[best] <= 2 * _WELL * len(models) and max(near) <= 2 * min(near)
-    found = f"recorded batches are {'those of' if is_known else 'nearest to'} linger.ms {best:g}"
-    reason = "; ".join(text for text in (baseline.reason, found) if text)
-    chosen = replace(linger, value=f"{best:g}", source=Origin.INFERRED if is_known else Origin.UNKNOWN)
-    return replace(with_linger(baseline, chosen), reason=reason)
 
 
 def choose_variant(
@@ -193,19 +159,19 @@ def choose_variant(
     misfits = {}
     for strategy in (ADAPTIVE, UNIFORM):
         tried = [replace(cut[0], baseline=replace(baseline, strategy=strategy)), *cut[1:]]
-        misfits[strategy] = _measure_setup(tried, models, _VARIANT_SEEDS)
+        misfits[strategy] = _measure_setup(tried, models, SEEDS)
     best = min(misfits.values())
     figures = f"{misfits[ADAPTIVE]:.1f} if adaptive, {misfits[UNIFORM]:.1f} if uniform"
     reason = f"{baseline.reason}; shares and batches have a misfit of {figures}"
-    if best > _VARIANT_WELL * len(models) / 3:
+    if best > _bound_misfit(2 * len(models)):
         return replace(baseline, reason=f"{reason}: neither fits well, left open")
     weights = {each: math.exp((best - misfit) / 2) for each, misfit in misfits.items()}
     adaptive = weights[ADAPTIVE] / sum(weights.values())
-    chosen, chance = (ADAPTIVE, adaptive) if adaptive >= _LEAST_ADAPTIVE else (UNIFORM, 1 - adaptive)
+    chosen, chance = (ADAPTIVE, adaptive) if adaptive >= 2 * MOST_STRAY else (UNIFORM, 1 - adaptive)
     return replace(
         baseline,
         strategy=chosen,
-        confidence=min(1.0, baseline.confidence / EVEN_ODDS) * min(chance, _MOST_CHANCE),
+        confidence=min(1.0, baseline.confidence / HALF) * min(chance, 1 - MOST_STRAY),
         runner_up=UNIFORM if chosen == ADAPTIVE else ADAPTIVE,
         reason=reason,
     )

@@ -4,7 +4,7 @@ A broker takes the requests of a connection one at a time; the producer has at m
 in a producer is waiting as well as service. With N = rate x latency, the requests under way on average (Little's law):
 
 * N near five: the connection is saturated, and a request takes 1 / rate;
-* N below a tenth: hardly a request waits, and a request takes the latency;
+* N below a twentieth: hardly a request waits, and a request takes the latency;
 * between: N is what a queue cut at five shows, N = r + r^2 + ... + r^5 with r the part of time the connection is busy;
   that holds for independent requests, and the true time lies between latency / 5 and the smaller of latency and 1 / rate.
 
@@ -22,27 +22,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin
-from pipeline.calibration.service.model import (
+from pipeline.calibration.limits import (
+    ALIKE,
+    HALF,
+    LATENCY_ERROR,
     LATENCY_ERROR_MS,
-    SAME_LEVEL,
-    Parameter,
-    ServiceModel,
-    assume_service,
-    service_ms,
+    LEAST_DELAY_MS,
+    LEAST_SAMPLE,
+    MOST_IN_FLIGHT,
+    MOST_STRAY,
 )
-from pipeline.calibration.session_traffic import LEAST_SAMPLE
+from pipeline.calibration.service.model import Parameter, ServiceModel, assume_service, service_ms
 from pipeline.model.window import MINUTE_MS
 
-MOST_IN_FLIGHT = 5
-SATURATED, ALONE = 4.8, 0.1
-"""Requests under way on average from which a connection is saturated, and up to which hardly a request waits."""
+SATURATED = (1 - LATENCY_ERROR) * MOST_IN_FLIGHT  # requests under way on average from which a connection is saturated
 # Of what Kafka's averages of two samples of 30 s show in a minute, so much is of the minute before, at equal rates.
 _STALE_RATIO = 0.375
-LEAST_DELAY_MS = 1.0  # shortest delay of a broker that is distinguished from none
-_CLIENT_MS = 0.2  # part of a latency that the client's own threads and its socket take
-_SETTLED_RATIO = 0.2
-_LEAST_COVERED = 0.5  # of a time by spans between scrapes, from which its own latency is known
-_LEAST_SPANS = 3
 
 
 @dataclass(frozen=True)
@@ -110,10 +105,10 @@ def estimate_request_time(rate_per_s: float, latency_ms: float) -> Parameter:
     """
     most_ms = 1000 / rate_per_s
     under_way = rate_per_s * latency_ms / 1000
-    alone_ms = max(latency_ms - _CLIENT_MS, 0.0)
+    alone_ms = max(latency_ms - LATENCY_ERROR_MS, 0.0)  # without what the client itself takes
     if under_way >= SATURATED:
-        return Parameter(most_ms, 0.98 * most_ms, 1.01 * most_ms, Origin.MEASURED)
-    if under_way <= ALONE:
+        return Parameter(most_ms, (1 - LATENCY_ERROR) * most_ms, (1 + LATENCY_ERROR) * most_ms, Origin.MEASURED)
+    if under_way <= MOST_STRAY:
         return Parameter(alone_ms, alone_ms * (1 - under_way / 2), alone_ms, Origin.MEASURED)
     value = min(_invert_queue(under_way) * most_ms, alone_ms)
     low, high = min(latency_ms / MOST_IN_FLIGHT, value), max(min(alone_ms, most_ms), value)
@@ -138,7 +133,7 @@ def take_own(nodes: Iterable[NodeMetrics], spans: Sequence[NodeMetrics]) -> list
 def _take_own(node: NodeMetrics, spans: Sequence[NodeMetrics]) -> NodeMetrics:
     inside = [(span, min(span.end_ms, node.end_ms) - max(span.start_ms, node.start_ms)) for span in spans]
     inside = [(span, length_ms) for span, length_ms in inside if length_ms > 0]
-    if sum(length_ms for _, length_ms in inside) < _LEAST_COVERED * (node.end_ms - node.start_ms):
+    if sum(length_ms for _, length_ms in inside) < HALF * (node.end_ms - node.start_ms):
         return node
     weights = [(span.request_rate_per_s or 0.0) * length_ms for span, length_ms in inside]
     latency_ms = float(np.average([span.request_latency_avg_ms or 0.0 for span, _ in inside], weights=weights))
@@ -148,7 +143,7 @@ def _take_own(node: NodeMetrics, spans: Sequence[NodeMetrics]) -> NodeMetrics:
 def follow_delays(model: ServiceModel, spans: Sequence[NodeMetrics]) -> ServiceModel:
     """The model with the delay of each of its broker's spans; unchanged where they are few or as long as minutes."""
     spans = [span for span in spans if span.broker_id == model.broker_id]
-    if len(spans) < _LEAST_SPANS or np.median([span.end_ms - span.start_ms for span in spans]) > MINUTE_MS / 2:
+    if len(spans) < 2 or np.median([span.end_ms - span.start_ms for span in spans]) > HALF * MINUTE_MS:
         return model
     found = [
         estimate_delay(SettledLatency(span, span.request_latency_avg_ms or 0.0, is_settled=True)) for span in spans
@@ -190,19 +185,8 @@ def take_out_stale(node: NodeMetrics, before: NodeMetrics | None) -> SettledLate
     old_part = old / (old + (1 - ratio) * rate)
     own_ms = max(0.0, (latency_ms - old_part * before.request_latency_avg_ms) / (1 - old_part))
     own_ms = min(own_ms, MOST_IN_FLIGHT * 1000 / rate)
-    is_settled = abs(own_ms - latency_ms) <= _SETTLED_RATIO * latency_ms + LATENCY_ERROR_MS
+    is_settled = abs(own_ms - latency_ms) <= ALIKE * latency_ms + LATENCY_ERROR_MS
     return SettledLatency(node, own_ms, is_settled)
-
-
-@dataclass(frozen=True)
-class _Estimate:
-    at_ms: int
-    delay: Parameter
-    is_settled: bool
-
-
-def _estimate(latency: SettledLatency) -> _Estimate:
-    return _Estimate(latency.node.start_ms, estimate_delay(latency), latency.is_settled)
 
 
 def estimate_delay(latency: SettledLatency) -> Parameter:
@@ -211,7 +195,7 @@ def estimate_delay(latency: SettledLatency) -> Parameter:
     time = estimate_request_time(node.request_rate_per_s or 0.0, latency.own_ms)
     own_part = service_ms(node.request_bytes)
     value, low, high = (max(0.0, part - own_part) for part in (time.value, time.low, time.high))
-    if value < LEAST_DELAY_MS and time.source == Origin.MEASURED:
+    if value < LEAST_DELAY_MS:
         value, low = 0.0, 0.0
     source = time.source if latency.is_settled else Origin.INFERRED
     return Parameter(value, max(0.0, low - LATENCY_ERROR_MS), high + LATENCY_ERROR_MS, source)
@@ -219,33 +203,30 @@ def estimate_delay(latency: SettledLatency) -> Parameter:
 
 def _fit_broker(broker_id: int, latencies: Sequence[SettledLatency]) -> ServiceModel:
     """A model from the delays of a window's minutes."""
-    times = [_estimate(latency) for latency in latencies]
+    times = [(latency, estimate_delay(latency)) for latency in latencies]
+    usable = [time for time in times if time[0].is_settled] or times
+    typical, delay = sorted(usable, key=lambda time: time[1].value)[(len(usable) - 1) // 2]
     model = replace(assume_service(broker_id), is_identifiable=True, assumptions=())
-    usable = [time for time in times if time.is_settled] or times
-    middle = sorted(time.delay.value for time in usable)[(len(usable) - 1) // 2]
-    typical = next(time for time in usable if time.delay.value == middle)
-    delay = typical.delay
     if not typical.is_settled:
         model = model.noting(Caveat.TRAILING_AVERAGE.say(broker=broker_id))
     elif delay.source == Origin.INFERRED:
         model = model.noting(Caveat.PARTLY_BUSY.say(broker=broker_id, low=delay.low, high=delay.high))
-    series = _list_delays(times)
-    return replace(model, delay_ms=delay, delay_series=series, is_settled=typical.is_settled)
+    return replace(model, delay_ms=delay, delay_series=_list_delays(times), is_settled=typical.is_settled)
 
 
-def _list_delays(times: Sequence[_Estimate]) -> tuple[tuple[int, float], ...]:
+def _list_delays(times: Sequence[tuple[SettledLatency, Parameter]]) -> tuple[tuple[int, float], ...]:
     """Every minute's delay: its own, or, where its latency is mostly that of the minute before, the level next to it."""
-    settled = {time.at_ms: time.delay.value for time in times if time.is_settled}
+    delays = [(latency.node.start_ms, delay.value, latency.is_settled) for latency, delay in times]
+    settled = {at_ms: delay_ms for at_ms, delay_ms, is_settled in delays if is_settled}
     return tuple(
-        (time.at_ms, settled.get(time.at_ms, _take_level(time.delay.value, _list_near(time.at_ms, settled))))
-        for time in times
+        (at_ms, settled.get(at_ms, _take_level(delay_ms, _list_near(at_ms, settled)))) for at_ms, delay_ms, _ in delays
     )
 
 
 def _take_level(own_ms: float, levels: Sequence[float]) -> float:
     """The level next to a delay, if it is not another one altogether."""
     level = min(levels, key=lambda each: abs(each - own_ms), default=own_ms)
-    is_near = abs(level - own_ms) <= max(LEAST_DELAY_MS, SAME_LEVEL * max(level, own_ms))
+    is_near = abs(level - own_ms) <= max(LEAST_DELAY_MS, HALF * max(level, own_ms))
     return level if is_near else own_ms
 
 

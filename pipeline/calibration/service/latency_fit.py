@@ -11,25 +11,17 @@ from statistics import fmean, median_low
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin
+from pipeline.calibration.limits import LEAST_DELAY_MS, MOST_IN_FLIGHT, SEEDS, STEPS
 from pipeline.calibration.service.batch_fit import fit_batches
-from pipeline.calibration.service.fit import (
-    LEAST_DELAY_MS,
-    MOST_IN_FLIGHT,
-    SATURATED,
-    NodeMetrics,
-    SettledLatency,
-    settle_latencies,
-)
+from pipeline.calibration.service.fit import SATURATED, NodeMetrics, SettledLatency, settle_latencies
 from pipeline.calibration.service.model import ServiceModel, found_delay, service_ms
-from pipeline.calibration.service.trial import SEEDS, SessionTopic, cut_beginning, simulate_answers
-
-MOST_RECORDS = 300_000  # simulated at once; what delays of later ones are off by is taken to be the same
-_STEPS = 5
+from pipeline.calibration.service.trial import SessionTopic, cut_beginning, simulate_answers
 
 
 def needs_trial(model: ServiceModel) -> bool:
     """Whether a simulation may determine the delay better than the metrics did: requests wait for one another."""
-    return _is_unknown(model) or model.is_followed or model.most_delay_ms >= LEAST_DELAY_MS
+    most_ms = max((delay_ms for _, delay_ms in model.delay_series), default=model.delay_ms.value)
+    return _is_unknown(model) or model.is_followed or most_ms >= LEAST_DELAY_MS
 
 
 def _is_unknown(model: ServiceModel) -> bool:
@@ -83,17 +75,17 @@ def _fit_latencies(
 ) -> dict[int, ServiceModel]:
     """Delays of brokers, each with the times to fit, moved until simulated requests take as long as they did in each time.
 
-    As much is simulated as may be, from the first time on that has a delay.
+    As much is simulated as may be, from the first time on that has a delay; later delays are taken to be off by as much.
     """
     slow_ms = (at_ms for own in times for at_ms, delay_ms in models[own].delay_series if delay_ms >= LEAST_DELAY_MS)
-    cut = cut_beginning(topics, min(slow_ms, default=end_ms), end_ms, MOST_RECORDS)
+    cut = cut_beginning(topics, min(slow_ms, default=end_ms), end_ms)
     if not cut:
         return {}
     from_ms, until_ms = min(topic.first_ms for topic in cut), max(topic.last_ms for topic in cut)
     seen = [node for nodes in times.values() for node in nodes if _is_covered(node, from_ms, until_ms)]
     edges = sorted({min(at_ms, until_ms) for node in seen for at_ms in (node.start_ms, node.end_ms) if at_ms > from_ms})
     fitted = dict(models)
-    for step in range(1, _STEPS + 1 if edges else 1):
+    for step in range(1, STEPS + 1 if edges else 1):
         answered = np.sum([simulate_answers(cut, list(fitted.values()), edges, seed, step) for seed in SEEDS], axis=0)
         known = dict(zip(models, np.concatenate([np.zeros_like(answered[:1]), answered]).swapaxes(0, 1), strict=True))
         took_ms: dict[int, dict[int, tuple[float, float]]] = {own: {} for own in times}

@@ -7,17 +7,15 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
+from pipeline.calibration.limits import HALF, LATENCY_ERROR, LATENCY_ERROR_MS, UNTIMED_RATIO
+from pipeline.calibration.within_ms import mix_bits
 from pipeline.model.window import HOUR_MS, NS_PER_MS
-from pipeline.simulator.distributions import ZERO, Distribution, Steps
+from pipeline.simulator.distributions import GAMMA, ZERO, Distribution, Steps, mix_bits
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
 from pipeline.simulator.scenario.scenario import SimulatedBroker
-
-LEAST_RATIO, MOST_RATIO = 0.5, 3.0
-"""What was measured elsewhere takes half to three times as long on machines that nobody timed."""
-LATENCY_ERROR, LATENCY_ERROR_MS = 0.03, 0.3  # of a latency: what grows with it, and at least
-SAME_LEVEL = 0.5  # least relative difference between two levels of a broker's delay
 
 
 @dataclass(frozen=True)
@@ -35,10 +33,7 @@ class ServiceModel:
     """How long a broker takes for a producer's requests in a window."""
 
     broker_id: int
-    request_ms: Parameter  # for each request, on average; it has the shape of `simulator.measured`
-    partition_ms: Parameter  # for each partition in a request beyond the first; `kib_ms` for each 1,024 bytes
-    kib_ms: Parameter
-    delay_ms: Parameter  # what a request takes longer; of several minutes the median
+    delay_ms: Parameter  # what a request takes longer than those of `simulator.measured`; of several minutes the median
     # pairs of a start in epoch milliseconds and the delay from then on, rising
     delay_series: tuple[tuple[int, float], ...] = ()
     is_identifiable: bool = False  # the data determine the delay; else it is assumed
@@ -46,11 +41,6 @@ class ServiceModel:
     # `delay_series` is known from scrape to scrape, and its level alone is open: `delay_ms` is the mean
     is_followed: bool = False
     assumptions: tuple[Statement, ...] = ()
-
-    @property
-    def most_delay_ms(self) -> float:
-        """The longest of the window."""
-        return max((delay_ms for _, delay_ms in self.delay_series), default=self.delay_ms.value)
 
     def at_level(self, delay_ms: float) -> ServiceModel:
         """The model with another delay: of a followed one all are as many times as long, of others it is the only one."""
@@ -66,16 +56,9 @@ class ServiceModel:
 
 
 def assume_service(broker_id: int) -> ServiceModel:
-    """A model without data: the times measured elsewhere, and no delay."""
-    request_ms = mean_of(MEASURED_SERVICE.request_ns) / NS_PER_MS
-    return ServiceModel(
-        broker_id,
-        Parameter(request_ms, LEAST_RATIO * request_ms, MOST_RATIO * request_ms, Origin.ASSUMED),
-        Parameter(MEASURED_SERVICE.partition_ns / NS_PER_MS, 0.03, 0.07, Origin.ASSUMED),
-        Parameter(MEASURED_SERVICE.kib_ns / NS_PER_MS, 0.002, 0.01, Origin.ASSUMED),
-        Parameter(0.0, 0.0, math.inf, Origin.ASSUMED),
-        assumptions=(Caveat.DELAY_UNKNOWN.say(broker=broker_id),),
-    )
+    """A model without data: no delay."""
+    delay = Parameter(0.0, 0.0, math.inf, Origin.ASSUMED)
+    return ServiceModel(broker_id, delay, assumptions=(Caveat.DELAY_UNKNOWN.say(broker=broker_id),))
 
 
 def lend_model(model: ServiceModel) -> ServiceModel:
@@ -86,34 +69,29 @@ def lend_model(model: ServiceModel) -> ServiceModel:
 
 
 def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = None) -> SimulatedBroker:
-    """The broker for a simulation from `start_ms` on; `chance`, 0 to 1, says where in its range the delay lies."""
-    fitted = model.delay_series or ((start_ms, model.delay_ms.value),)
-    if chance is None:
-        series = list(fitted)
-    elif model.is_followed:
-        series = [(at, ms * _vary_level(model.delay_ms, chance)) for at, ms in fitted]
-    else:
-        series = [(at, vary_delay(model.delay_ms, ms, chance)) for at, ms in fitted]
-    series = [(at_ms, min(delay_ms, HOUR_MS)) for at_ms, delay_ms in series]  # a metric may claim any
-    starts, values = [0], [round(series[0][1] * NS_PER_MS)]
+    """The broker for a simulation from `start_ms` on: the times measured elsewhere, and its delay.
+
+    `chance`, 0 to 1, says where in its range the delay lies.
+    """
+    series = model.delay_series or ((start_ms, model.delay_ms.value),)
+    if chance is not None and model.is_followed:
+        series = tuple((at, ms * _vary_level(model.delay_ms, chance)) for at, ms in series)
+    elif chance is not None:
+        series = tuple((at, vary_delay(model.delay_ms, ms, chance)) for at, ms in series)
+    starts, values = [0], list[int]()
     for at_ms, delay_ms in series:
-        since_ns, value = (at_ms - start_ms) * NS_PER_MS, round(delay_ms * NS_PER_MS)
-        if since_ns <= 0:
+        since_ns, value = (
+            (at_ms - start_ms) * NS_PER_MS,
+            round(min(delay_ms, HOUR_MS) * NS_PER_MS),
+        )  # a metric may claim any
+        if since_ns <= 0 or not values:
             values = [value]
         elif value != values[-1]:
             starts.append(since_ns)
             values.append(value)
-    scale = model.request_ms.value / (mean_of(MEASURED_SERVICE.request_ns) / NS_PER_MS)
-    measured_ns = MEASURED_SERVICE.request_ns
-    service = replace(
-        MEASURED_SERVICE,
-        request_ns=measured_ns if abs(scale - 1) < 1e-9 else measured_ns.mapped(lambda ns: round(ns * scale)),
-        partition_ns=round(model.partition_ms.value * NS_PER_MS),
-        kib_ns=round(model.kib_ms.value * NS_PER_MS),
-    )
     return SimulatedBroker(
         broker_id=model.broker_id,
-        service=service,
+        service=MEASURED_SERVICE,
         delay_ns=Steps(tuple(starts), tuple(values)),
         oversleep_ns=MEASURED_OVERSLEEP if any(values) else ZERO,
     )
@@ -134,7 +112,7 @@ def vary_delay(usual: Parameter, delay_ms: float, chance: float) -> float:
     """
     if not usual.low < usual.high < math.inf:
         return delay_ms
-    if usual.value and abs(delay_ms - usual.value) <= SAME_LEVEL * usual.value:
+    if usual.value and abs(delay_ms - usual.value) <= HALF * usual.value:
         return delay_ms * _draw_triangle(usual.low, usual.value, usual.high, chance) / usual.value
     return delay_ms * _draw_triangle(1 - LATENCY_ERROR, 1.0, 1 + LATENCY_ERROR, chance)
 
@@ -150,7 +128,7 @@ def vary_untimed(chance: float) -> float:
     >>> [vary_untimed(chance) for chance in (0.0, 0.5, 1.0)]
     [0.5, 1.0, 3.0]
     """
-    return float(np.interp(chance, (0.0, 0.5, 1.0), (LEAST_RATIO, 1.0, MOST_RATIO)))
+    return (HALF + chance) if chance < HALF else 1 + (UNTIMED_RATIO - 1) * (2 * chance - 1)
 
 
 def _draw_triangle(low: float, mode: float, high: float, chance: float) -> float:
@@ -176,3 +154,67 @@ def service_ms(request_bytes: float | None) -> float:
     kib = (request_bytes or 0.0) / 1024
     own_ns = mean_of(MEASURED_SERVICE.request_ns) + kib * MEASURED_SERVICE.kib_ns
     return (own_ns + mean_of(MEASURED_OVERSLEEP)) / NS_PER_MS
+
+
+def fluctuate(model: ServiceModel, stream: int) -> ServiceModel:
+    """The model with delays drawn within its spans, whose means stay; unchanged where they are not followed.
+
+    Metrics tell the mean between two scrapes alone. A broker that answers late for a second and quickly for four keeps other
+    batches waiting than one that is always a little late. How long delays last shows in the means: those of neighbouring
+    spans are alike where a delay outlasts a span. Delays are taken to change at random instants, to values that do not
+    depend on those before. With x the length of a span in lengths of a delay, the means of spans then have
+    2 (x - 1 + e^-x) / x^2 of the delays' variance, and neighbours a correlation of (1 - e^-x)^2 / (2 (x - 1 + e^-x)).
+
+    References:
+        Yaglom, Correlation Theory of Stationary and Related Random Functions I, 1987, section 9: means of a process whose
+        correlation falls exponentially.
+    """
+    at_ms, means = (np.array(column, np.float64) for column in zip(*model.delay_series or ((0, 0.0),), strict=True))
+    means = np.minimum(means, HOUR_MS)  # a metric may claim any
+    correlation = _correlate(means)
+    if not model.is_followed or not correlation < 1:
+        return model
+    span_ms = float(np.median(np.diff(at_ms)))
+    end_ms = at_ms[-1] + span_ms // 1
+    lasting = _invert_correlation(correlation)
+    variance = means.var() * lasting**2 / (2 * (lasting + np.expm1(-lasting)))
+    first, second, third = _draw_uniform(stream, 2 * int(lasting * (end_ms - at_ms[0]) / span_ms) + len(means))
+    changes_ms = at_ms[0] + np.floor(np.cumsum(-np.log(first)) * span_ms / lasting)
+    deviation = np.sqrt(np.log1p(variance / means.mean() ** 2))
+    levels = np.exp(deviation * np.sqrt(-2 * np.log(second)) * np.cos(2 * np.pi * third))
+    starts_ms = np.unique(np.concatenate([at_ms, changes_ms[changes_ms < end_ms]]))
+    drawn = levels[np.minimum(np.searchsorted(changes_ms, starts_ms, side="right"), len(levels) - 1)]
+    lengths_ms, number = np.diff(starts_ms, append=end_ms), np.searchsorted(at_ms, starts_ms, side="right") - 1
+    share = drawn * np.bincount(number, lengths_ms)[number] / np.bincount(number, drawn * lengths_ms)[number]
+    ends = [*starts_ms.tolist(), end_ms], [*(means[number] * share).tolist(), float(means[-1])]
+    return replace(model, delay_series=tuple((int(at), delay_ms) for at, delay_ms in zip(*ends, strict=True)))
+
+
+def _correlate(means: NDArray[np.float64]) -> float:
+    """Of neighbouring means, with its error, for changes are no quicker than they must be; 1 where all are alike."""
+    deviations = means - means.mean()
+    if not deviations.any():
+        return 1.0
+    found = float((deviations[1:] * deviations[:-1]).sum() / (deviations**2).sum())
+    return max(found, 0.0) + 1 / math.sqrt(len(means))
+
+
+def _invert_correlation(correlation: float) -> float:
+    """How many lengths of a delay a span is long, given the correlation of neighbouring means.
+
+    >>> round(float(_invert_correlation((1 - np.exp(-2)) ** 2 / (2 * (1 + np.exp(-2))))), 6)
+    2.0
+    """
+    low, high = 0.0, 2 / correlation  # the correlation is less than 2 / x
+    for _ in range(40):
+        middle = (low + high) / 2
+        is_short = np.expm1(-middle) ** 2 > 2 * correlation * (middle + np.expm1(-middle))
+        low, high = (middle, high) if is_short else (low, middle)
+    return high
+
+
+def _draw_uniform(stream: int, count: int) -> NDArray[np.float64]:
+    """Numbers above 0 and below 1; float64[3, count]."""
+    bits = mix_bits(np.arange(1, 3 * count + 1, dtype=np.uint64) * np.uint64(GAMMA) + np.uint64(stream))
+    uniform: NDArray[np.float64] = ((bits >> np.uint64(12)) + 0.5) / 2**52
+    return uniform.reshape(3, count)

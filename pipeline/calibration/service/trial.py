@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.calibration.limits import MOST_RECORDS, SEEDS
 from pipeline.calibration.partitioner.baseline import Baseline
-from pipeline.calibration.service.fluctuation import fluctuate
-from pipeline.calibration.service.model import ServiceModel, make_broker
+from pipeline.calibration.service.model import ServiceModel, fluctuate, make_broker
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic, commits_ns
 from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.model.window import MINUTE_MS, NS_PER_MS
@@ -20,8 +20,6 @@ from pipeline.simulator.engine.simulate import simulate
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
 from pipeline.simulator.scenario.scenario import KEYLESS, Producer, Recorded, Scenario, Target, Topic, Traffic
 
-SEEDS = (1, 2)
-MOST_RECORDS = 60_000  # records simulated of a minute; of a fuller one its beginning
 RUNNING_COSTS = replace(MEASURED_COSTS, metadata_ns=0, connect_ns=0)
 """Recorded times are those of `send()` calls that had metadata, and the connections of a running producer stand."""
 
@@ -85,14 +83,12 @@ def cut_topic(topic: SessionTopic, start_ms: int, end_ms: int) -> SessionTopic:
     return replace(topic, traffic=traffic.choose(slice(first, last)), batches=batches)
 
 
-def cut_beginning(
-    topics: Sequence[SessionTopic], start_ms: int, end_ms: int, most: int = MOST_RECORDS
-) -> list[SessionTopic]:
+def cut_beginning(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) -> list[SessionTopic]:
     """A time's beginning, as much of it as is simulated."""
     cut = [cut_topic(topic, start_ms, end_ms) for topic in topics]
     count = sum(len(topic.traffic) for topic in cut)
-    if count > most:
-        length_ms = (end_ms - start_ms) * most // count
+    if count > MOST_RECORDS:
+        length_ms = (end_ms - start_ms) * MOST_RECORDS // count
         cut = [cut_topic(topic, start_ms, start_ms + length_ms) for topic in cut]
     return [topic for topic in cut if len(topic.traffic)]
 

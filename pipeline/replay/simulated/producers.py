@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
+from pipeline.calibration.limits import HALF
 from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.errors import ConfigError
@@ -12,6 +13,7 @@ from pipeline.partitioners.registry import find_strategy, is_custom
 from pipeline.simulator.clients.client import ANY_RACK, HASHED_ALWAYS, PLACEMENTS, Compression, describe_racks
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, NEWEST, find_config
 from pipeline.simulator.clients.producer_settings import ResolvedProducer, resolve_producer
+from pipeline.simulator.distributions import PPM
 
 Config = dict[str, str | None]
 
@@ -21,7 +23,6 @@ _VERSIONS = {JAVA: ("3.9.2", "4.1.1", "3.2.3", "2.3.1", "4.4.0"), LIBRDKAFKA: ("
 # Java settings that a producer keeps when only its partitioner is another: the defaults of its own version, too.
 _NOT_BESIDE = ("enable.idempotence", "acks")  # transactions, but with values that are their defaults
 _CARRIED = ("linger.ms", "batch.size", "acks", "buffer.memory", "compression.type", "enable.idempotence")
-_UNMEASURED_RATIO_PPM = 500_000
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def resolve_candidate(
         raise ConfigError(f"{strategy} is replayed for keys alone: the simulator does not follow it")
     codec = config.get("compression.type") or config.get("compression.codec") or "none"
     if codec != "none" and compression is None:
-        compression = Compression(_UNMEASURED_RATIO_PPM)
+        compression = Compression(round(HALF * PPM))
         caveats.append(Caveat.RATIO_UNKNOWN.say(codec=codec))
     resolved = resolve_producer(client, version, config, strategy=strategy, compression=compression)
     caveats += [Caveat.OF_SIMULATOR.say(text=note) for note in resolved.notes]

@@ -9,8 +9,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.calibration.service.fluctuation import fluctuate
-from pipeline.calibration.service.model import make_broker, vary_untimed
+from pipeline.calibration.service.model import fluctuate, make_broker, vary_untimed
 from pipeline.calibration.service.trial import RUNNING_COSTS
 from pipeline.calibration.session_traffic import commits_ns
 from pipeline.config.replay import IN_USE, Candidate, CandidateBroker

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.calibration.service.fluctuation import fluctuate
-from pipeline.calibration.service.model import assume_service
+from pipeline.calibration.service.model import assume_service, fluctuate
 from pipeline.calibration.service.trial import SessionTopic, simulate_answers
 from pipeline.calibration.session_traffic import SessionBatches
 from pipeline.replay.simulated.arrivals import prepare_arrivals

@@ -92,7 +92,7 @@ LONG = Setting("500", Origin.UNKNOWN, 341.0)
         (LONG, 4.6, Setting("0", Origin.UNKNOWN, 0.0)),  # as on a real cluster whose brokers took 10 s a request
         (Setting("20", Origin.INFERRED, 18.0, 22.0), 3.0, Setting("0", Origin.UNKNOWN, 0.0, 22.0)),
         (LONG, 0.4, Setting("500", Origin.INFERRED, 341.0)),
-        (Setting("20", Origin.INFERRED, 18.0, 22.0), 2.9, Setting("20", Origin.INFERRED, 18.0, 22.0)),
+        (Setting("20", Origin.INFERRED, 18.0, 22.0), 2.4, Setting("20", Origin.INFERRED, 18.0, 22.0)),
         (LONG, None, LONG),
     ],
 )

@@ -45,9 +45,9 @@ def test_the_simulated_strategy_is_found(known, pattern, linger):
     )  # fmt: skip  # fields of a value, several a line
     traffic, batches, _ = record_session(scenario, 3)
     cells, least_bytes = collect_bins(traffic, batches), int(batches.size_bytes.max())
-    found = weigh_rules(cells, len(LEADERS), least_bytes=least_bytes).rank(is_idempotent=client == JAVA)
+    found = weigh_rules(cells, len(LEADERS), least_bytes=least_bytes).rank()
     assert next(iter(found)) is rule
-    assert found[rule] > 0.5
+    assert found[rule] >= 0.5
     assert sum(found.values()) <= 1 + 1e-9
 
 
@@ -82,7 +82,7 @@ def test_no_record_gives_no_event():
     nothing = traffic.choose(np.zeros(1, bool))
     evidence = weigh_rules(collect_bins(nothing, batches), 3)
     assert evidence.event_count == 0
-    assert max(evidence.rank(is_idempotent=True).values()) <= 0.7
+    assert max(evidence.rank().values()) <= 0.7
 
 
 def test_a_batch_each_and_random_are_hardly_told_apart_where_all_lies_in_ties():
@@ -91,10 +91,10 @@ def test_a_batch_each_and_random_are_hardly_told_apart_where_all_lies_in_ties():
     )
     traffic, batches, _ = record_session(scenario, 2)
     evidence = weigh_rules(collect_bins(traffic, batches), 3)
-    found = evidence.rank(is_idempotent=False)
+    found = evidence.rank()
     assert evidence.tied_ratio > 0.5
     assert {*list(found)[:2]} == {SwitchRule.BATCH, SwitchRule.RANDOM}
-    assert max(found.values()) <= 0.6
+    assert max(found.values()) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_every_batch_elsewhere_is_not_most_batches_elsewhere(stays, strategy):
     for _ in range(600):
         others = [partition for partition in range(6) if partition != drawn[-1]]
         drawn.append(drawn[-1] if chance.random() < stays else int(chance.choice(others)))
-    rows = [(10 * number, partition) for number, partition in enumerate(drawn)]
+    rows = [*zip(np.cumsum(chance.integers(8, 20, len(drawn))).tolist(), drawn, strict=True)]
     traffic, batches = make_session(
         [(at + more, partition) for at, partition in rows for more in (0, 4)],
         [(at, at + 4, partition, 2) for at, partition in rows],
@@ -149,7 +149,7 @@ def test_every_batch_elsewhere_is_not_most_batches_elsewhere(stays, strategy):
 
 def test_without_producer_ids_a_batch_each_is_believed_little():
     scenario = make_scenario("java-sticky-2.4", version="2.8.1", config={"linger.ms": "20"}, leaders=LEADERS, seconds=6)
-    for producer_id, most in ((1, 1.0), (-1, 0.6)):
+    for producer_id, most in ((1, 0.95), (-1, 0.475)):
         traffic, batches, _ = record_session(scenario, 3, producer_id=producer_id)
         found = identify_baseline(traffic, batches, len(LEADERS))
-        assert (found.strategy, round(found.confidence, 1)) == ("java-sticky-2.4", most)
+        assert (found.strategy, found.confidence) == ("java-sticky-2.4", pytest.approx(most))

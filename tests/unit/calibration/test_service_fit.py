@@ -13,7 +13,7 @@ from pipeline.calibration.service.fit import (
     fit_services,
     take_out_stale,
 )
-from pipeline.calibration.service.model import Parameter, assume_service, make_broker, mean_of
+from pipeline.calibration.service.model import Parameter, assume_service, make_broker
 from pipeline.simulator.distributions import Distribution
 from pipeline.simulator.scenario.measured import MEASURED_SERVICE
 
@@ -105,22 +105,14 @@ def test_the_minute_before_the_window_only_serves_as_such():
 
 def test_a_broker_for_the_simulator():
     model = replace(
-        assume_service(3),
-        delay_series=((START_MS, 5.0), (START_MS + MINUTE, 5.0), (START_MS + 2 * MINUTE, 0.0)),
-        kib_ms=Parameter(0.01, 0.0, 1.0, Origin.MEASURED),
+        assume_service(3), delay_series=((START_MS, 5.0), (START_MS + MINUTE, 5.0), (START_MS + 2 * MINUTE, 0.0))
     )
     broker = make_broker(model, START_MS + 1_000)
     assert broker.broker_id == 3
     assert broker.delay_ns.starts_ns == (0, 119_000_000_000)
     assert broker.delay_ns.values == (5_000_000, 0)
-    assert broker.service.kib_ns == 10_000
-    assert broker.service.request_ns == MEASURED_SERVICE.request_ns
+    assert broker.service == MEASURED_SERVICE
     assert make_broker(assume_service(1), START_MS).oversleep_ns == Distribution()
-
-
-def test_a_slower_broker_has_the_same_shape():
-    model = replace(assume_service(1), request_ms=Parameter(1.0, 0.5, 2.0, Origin.MEASURED))
-    assert mean_of(make_broker(model, 0).service.request_ns) == pytest.approx(1_000_000, rel=1e-3)
 
 
 def test_a_delay_is_varied_within_its_range_minute_by_minute_alike():

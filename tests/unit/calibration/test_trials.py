@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from pipeline.calibration.caveats import Caveat, Origin
-from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline, with_linger
-from pipeline.calibration.partitioner.settings import Setting
-from pipeline.calibration.service.batch_fit import choose_linger, choose_variant
+from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline
+from pipeline.calibration.service.batch_fit import choose_variant
 from pipeline.calibration.service.fit import NodeMetrics, fit_services
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
 from pipeline.calibration.service.model import assume_service
@@ -159,23 +158,6 @@ def test_adaptive_and_uniform_are_told_apart_beside_a_slow_broker(strategy, seed
     found = choose_variant([topic], models, EPOCH_MS, EPOCH_MS + 60_000)
     assert found.strategy == strategy
     assert 0.7 < found.confidence <= 0.95
-
-
-@pytest.mark.parametrize(
-    ("linger_ms", "high", "value", "source"),
-    [
-        (20, 50.0, "20", Origin.INFERRED),
-        (0, 50.0, "0", Origin.UNKNOWN),
-        (20, 5.0, "5", Origin.UNKNOWN),  # none that is tried reproduces the batches
-    ],
-)
-def test_linger_that_is_open_is_the_one_that_gives_the_recorded_batches(linger_ms, high, value, source):
-    config = {"linger.ms": str(linger_ms), "batch.size": "131072"}
-    topic, _ = make_session("java-sticky-2.4", "3.2.3", config, pattern="steady")
-    unknown = with_linger(topic.baseline, Setting("0", Origin.UNKNOWN, 0.0, high))
-    models = {each: delayed(each, 20.0 * (each == 1)) for each in BROKERS}
-    found = choose_linger([replace(topic, baseline=unknown)], models, EPOCH_MS, END_MS).settings["linger.ms"]
-    assert (found.value, found.source) == (value, source)
 
 
 def test_without_a_slow_broker_the_variant_stays_open():

@@ -7,7 +7,7 @@ import pytest
 from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.calibration.partitioner.baseline import Waiting, settle_linger
 from pipeline.calibration.partitioner.settings import Setting
-from pipeline.replay.client_versions import name_versions, take_version
+from pipeline.replay.clients import name_versions, take_version
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import Recording
 from tests.unit.replay.session_groups import START_MS, make_baseline

@@ -42,10 +42,10 @@ def test_leaders_that_are_known_stay_and_new_ones_come_in_rounds():
     assert (more.leaders[:, :4] == [0, 1, 2, 0]).all()
     for draw in more.leaders.tolist():
         assert sorted(draw[4:7]) == sorted(draw[7:10]) == [0, 1, 2]
-    assert len({tuple(draw) for draw in more.leaders.tolist()}) > 20
+    assert len({tuple(draw) for draw in more.leaders.tolist()}) > 10
     assert (more.leaders == draw_leaders(known, [3, 2, 1], "orders", 4, 10).leaders).all()
     anew = draw_leaders(known, [1, 2, 3], "orders", 4, 3)
-    assert sorted({tuple(draw) for draw in anew.leaders.tolist()})[0] == (0, 1, 2)
+    assert {tuple(sorted(draw)) for draw in anew.leaders.tolist()} == {(0, 1, 2)}
 
 
 def test_a_brokers_range_holds_its_draws_and_known_leaders_give_one_number():

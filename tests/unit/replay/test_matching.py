@@ -10,9 +10,8 @@ import pytest
 from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.calibration.service.model import Parameter, assume_service
 from pipeline.model.window import TimeWindow
-from pipeline.replay.client_matching import MOST_CLIENTS
 from pipeline.replay.metrics import SessionMetrics, fit_sessions, share_models
-from pipeline.replay.recorded import SLOTS, Recording
+from pipeline.replay.recorded import MOST_SESSIONS, SLOTS, Recording
 
 MINUTE_MS = 60_000
 APP, OTHER = ("host:1", "app"), ("host:1", "other")
@@ -178,10 +177,10 @@ def test_a_client_speaks_against_the_log_only_if_it_may_have_sent_as_much(sent, 
 
 
 def test_clients_that_an_exporter_made_up_crowd_out_no_others_and_are_not_compared_without_end():
-    made_up = {("host:2", f"c{number}"): {0: 10_000_000 + number} for number in range(MOST_CLIENTS)}
+    made_up = {("host:2", f"c{number}"): {0: 10_000_000 + number} for number in range(MOST_SESSIONS)}
     small = {("host:2", "small"): {0: 1_000, 1: 0}}
     found = fit([session(0, 7, LOAD), session(0, 8, {0: 1_000})], {0: {APP: LOAD} | made_up | small})
-    assert found == {(0, 7, 0): ("app", MOST_CLIENTS), (0, 8, 0): (None, MOST_CLIENTS + 1)}
+    assert found == {(0, 7, 0): ("app", MOST_SESSIONS), (0, 8, 0): (None, MOST_SESSIONS + 1)}
 
 
 def test_a_producer_without_metrics_gets_the_delays_that_brokers_have_for_others():

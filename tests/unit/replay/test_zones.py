@@ -9,11 +9,11 @@ import pytest
 from pipeline.calibration.within_ms import Pattern
 from pipeline.config.replay import Candidate
 from pipeline.config.sections import Zones
+from pipeline.replay.clients import name_zones
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, Recording
 from pipeline.replay.simulated.arrivals import prepare_arrivals
 from pipeline.replay.simulated.producers import resolve_candidate
-from pipeline.replay.zones import name_zones
 from tests.unit.replay.session_groups import START_MS, lay_out, make_baseline, make_group, make_traffic
 
 RACK_AWARE = make_baseline("java-builtin-rack-aware", version="4.4.0", partitioner_rack_aware="true", client_rack="c")

@@ -14,13 +14,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.replay.back_tests import WIDEST_BAR_POINTS
 from tests.lab.fidelity.pairs.ablation import Kept, ablate, format_pieces
 from tests.lab.fidelity.pairs.compare import RIGHT_WAY, WRONG_WAY
 from tests.lab.fidelity.pairs.constants import vary_constants
 from tests.lab.fidelity.pairs.judged import Judged, ingest_pairs
 from tests.lab.fidelity.pairs.pieces import NOTHING
-from tests.lab.fidelity.pairs.report import SEEDS
+from tests.lab.fidelity.pairs.report import SEEDS, WIDEST_POINTS_OFF
 from tests.lab.recording import say
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def judge_answers(rows: Sequence[Judged]) -> dict[str, list[tuple[str, bool, boo
     found: dict[str, list[tuple[str, bool, bool]]] = {}
     for of, own in tables.items():
         answers = {
-            "shares": [(row.is_trusted, row.holds and row.off <= WIDEST_BAR_POINTS) for row in own if row.place],
+            "shares": [(row.is_trusted, row.holds and row.off <= WIDEST_POINTS_OFF) for row in own if row.place],
             "records per batch": [(row.is_trusted, row.holds) for row in own if row.figure == "records per batch"],
             "median latency": [(row.is_trusted, row.holds) for row in own if row.figure == "latency p50, ms"],
         }

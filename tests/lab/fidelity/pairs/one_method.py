@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.calibration.caveats import Origin
-from pipeline.calibration.partitioner.baseline import EVEN_ODDS
-from pipeline.calibration.partitioner.switch_rules import USUAL_LINGERS_MS
+from pipeline.calibration.limits import HALF, LEAST_SAMPLE, USUAL
 from pipeline.calibration.service.batch_fit import ADAPTIVE, UNIFORM
 from pipeline.calibration.service.model import Parameter, ServiceModel, make_broker
 from pipeline.calibration.service.trial import (
@@ -30,7 +29,6 @@ from pipeline.calibration.service.trial import (
     observe,
     simulate_trial,
 )
-from pipeline.replay.sessions import LEAST_RECORDS
 from pipeline.replay.simulated.scenario import GroupScenario
 from pipeline.simulator.clients.client import PLACEMENTS
 from pipeline.simulator.clients.producer_configs import JAVA
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
     from pipeline.simulator.scenario.scenario import SimulatedBroker
 
 ROUNDS, DRAWS, KEPT = 3, 20, 20
-RECORDS = 20_000
 OPEN_MS, SLOW_RATIO, LEAST_MS = (1.0, 320.0), 1.5, 0.1
 """Prior of a delay that nothing shows: none, unless the broker's batches are larger; of another what metrics leave open."""
 SIZE_ERROR, SHARE_ERROR, LATENCY_ERROR = 0.05, 0.015, 0.02
@@ -81,7 +78,7 @@ def infer_services(
     spans: Sequence[NodeMetrics] = (),
 ) -> dict[int, ServiceModel]:
     """In place of `sharpen_services`: models with levels that reproduce the recording."""
-    cut = cut_beginning(topics, *choose_minute(topics, start_ms, end_ms), RECORDS)
+    cut = cut_beginning(topics, *choose_minute(topics, start_ms, end_ms))
     if not cut:
         return dict(models)
     seen = replace(observe(cut, list(models)), latency_ms=measure_latencies(cut, list(models), spans or nodes))
@@ -121,7 +118,7 @@ def list_lingers(baseline: Baseline) -> list[str]:
     if baseline.client != JAVA or linger.source is not Origin.UNKNOWN:
         return [linger.value]
     low, high = linger.low or 0.0, math.inf if linger.high is None else linger.high
-    return sorted({linger.value, *(f"{each}" for each in USUAL_LINGERS_MS if low <= each < min(high, 101))})
+    return sorted({linger.value, *(f"{each}" for each in USUAL["linger.ms"] if low <= each < min(high, 101))})
 
 
 def draw_level(rng: np.random.Generator, model: ServiceModel, is_slow: bool) -> float:
@@ -179,7 +176,7 @@ def settle(baseline: Baseline, near: Sequence[Draw]) -> Baseline:
     uniform = sum(draw.strategy == UNIFORM for draw in near) / len(near)
     if baseline.strategy == ADAPTIVE and baseline.source is Origin.INFERRED:
         chosen, part = (UNIFORM, uniform) if uniform >= AGREED else (ADAPTIVE, 1 - uniform)
-        baseline = replace(baseline, strategy=chosen, confidence=min(1.0, baseline.confidence / EVEN_ODDS) * part)
+        baseline = replace(baseline, strategy=chosen, confidence=min(1.0, baseline.confidence / HALF) * part)
     values = [draw.linger for draw in near]
     best = max(sorted(set(values)), key=values.count)
     return _with_linger(baseline, best) if values.count(best) >= AGREED * len(near) else baseline
@@ -232,4 +229,4 @@ def can_infer(topics: Sequence[ProducerSession], _models: object) -> bool:
     """In place of `can_refine`: of all sessions whose keyless records the simulator can follow."""
     strategies = {topic.baseline.strategy for topic in topics if topic.keyless_count}
     is_followed = bool(strategies) and strategies <= PLACEMENTS.keys()
-    return sum(topic.keyless_count for topic in topics) >= LEAST_RECORDS and is_followed
+    return sum(topic.batch_count for topic in topics) >= LEAST_SAMPLE and is_followed

@@ -14,7 +14,7 @@ from unittest.mock import patch
 from pipeline.calibration import within_ms
 from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner import baseline, settings
-from pipeline.calibration.service import batch_fit, fit, fluctuation, latency_fit, model, trial
+from pipeline.calibration.service import batch_fit, fit, latency_fit, model, trial
 from pipeline.calibration.within_ms import Pattern
 from pipeline.jobs import replay as replay_job
 from pipeline.replay import client_matching, metrics, sessions, topics
@@ -120,9 +120,7 @@ PIECES = (
                 "plan_simulations",
                 lambda groups, candidates, seeds: _plan(groups, candidates, [seed + _OTHER_SEEDS for seed in seeds]),
             ),
-            (trial, "SEEDS", (3, 4)),
-            (latency_fit, "SEEDS", (3, 4)),
-            (batch_fit, "_VARIANT_SEEDS", range(7, 13)),
+            *((module, "SEEDS", (3, 4)) for module in (trial, latency_fit, batch_fit)),
         ),
     ),
     Piece("refinement", "all trials by simulation", ((sessions, "can_refine", lambda *_a, **_b: False),), _REFINEMENT),
@@ -142,7 +140,7 @@ PIECES = (
         "fluctuation",
         "delays drawn between two scrapes",
         ((scenario, "fluctuate", _keep_model), (trial, "fluctuate", _keep_model)),
-        (fluctuation,),
+        (model.fluctuate, model._correlate, model._invert_correlation, model._draw_uniform),
     ),
     Piece(
         "own-latency",
@@ -179,12 +177,6 @@ PIECES = (
         "adaptive told from uniform by trial",
         ((sessions, "choose_variant", _keep_variant),),
         (batch_fit.choose_variant,),
-    ),
-    Piece(
-        "linger-trial",
-        "`linger.ms` that is not known by trial",
-        ((sessions, "choose_linger", lambda found, *_others: found[0].baseline),),
-        (batch_fit.choose_linger,),
     ),
     Piece(
         "linger-from-waits",
@@ -251,7 +243,6 @@ PIECES = (
         "trials, in place of which draws are weighed by what they reproduce",
         (
             (sessions, "sharpen_services", one_method.infer_services),
-            (sessions, "choose_linger", lambda found, *_others: found[0].baseline),
             (sessions, "choose_variant", one_method.take_baseline),
             (sessions, "can_refine", one_method.can_infer),
             (scenario.GroupScenario, "_make_broker", one_method.make_drawn),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pipeline.config.pipeline_config import Spark
-from pipeline.replay.back_tests import WIDEST_BAR_POINTS
 from pipeline.storage.session import running_session
 from tests.lab.fidelity.pairs.compare import EXACT, SHARE_POINTS, WRONG_WAY, format_rows
 from tests.lab.fidelity.pairs.errors import RANGED, SHARE, format_errors
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from tests.lab.fidelity.pairs.tables import PairTable
 
 SEEDS = 20
+WIDEST_POINTS_OFF = 4.0  # of a share, whatever chance explains: beyond it a prediction says nothing
 HELD, WAY, CLAIMED, TRUSTED, NEAR, PRECISION, RECALL = (
     "held",
     "right way",
@@ -132,7 +132,7 @@ def count_figures(told: Sequence[tuple[PairTable, PairRow]]) -> dict[str, list[i
             found[RANGED[kind]].append(row.predicted.holds(row.after))
         if kind == SHARE:
             found[NEAR].append(off <= SHARE_POINTS)
-            shares.setdefault(table.title, []).append(row.verdict == HOLDS and off <= WIDEST_BAR_POINTS)
+            shares.setdefault(table.title, []).append(row.verdict == HOLDS and off <= WIDEST_POINTS_OFF)
     right = {title for title, near in shares.items() if all(near)}
     found[PRECISION] = [title in right for title in sorted(trusted)]
     found[RECALL] = [title in trusted for title in sorted(right)]
