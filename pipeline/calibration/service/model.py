@@ -13,7 +13,7 @@ from pipeline.calibration.caveats import Caveat, Origin, Statement
 from pipeline.calibration.limits import HALF, LATENCY_ERROR, LATENCY_ERROR_MS, UNTIMED_RATIO
 from pipeline.calibration.within_ms import mix_bits
 from pipeline.model.window import HOUR_MS, NS_PER_MS
-from pipeline.simulator.distributions import GAMMA, ZERO, Distribution, Steps, mix_bits
+from pipeline.simulator.distributions import GAMMA, ZERO, Distribution, Steps
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, MEASURED_SERVICE
 from pipeline.simulator.scenario.scenario import SimulatedBroker
 
