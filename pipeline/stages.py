@@ -151,9 +151,14 @@ def map_tasks(
             for place in batch["id"].to_pylist():
                 for rows in work(pickle.loads(packed[place])):  # noqa: S301 - our own, of this job
                     yield from rows.cast(schema).to_batches()
-                _newest[1] += number == _newest[0]  # of stages beside each other the newest counts
+                _count_task(number)
 
     return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, format_sql_schema(schema))
+
+
+def _count_task(number: int) -> None:
+    """By name in a pickled kernel: there `_newest` itself would be a copy."""
+    _newest[1] += number == _newest[0]  # of stages beside each other the newest counts
 
 
 def map_groups(

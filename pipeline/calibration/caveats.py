@@ -94,6 +94,7 @@ class Caveat(Enum):
         "no producer ids: records are dealt to {count} producers at random, by the bytes that their clients sent"
     )
     ONE_PARTITION = "one partition: every candidate puts all records there"
+    INCOMPLETE = "the window is incomplete: {lack}"
     OFFSETS_GONE = "{count} offsets are gone from the log ({why}): what is left is not all that was sent"
     COMPACTED_TOPIC = "the topic is compacted: none of the window's records is taken to be gone yet"
     CRC_ERRORS = "{count} batches do not match their checksums"

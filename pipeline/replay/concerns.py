@@ -19,6 +19,7 @@ _REASON, _ASSUMED = True, False
 class LogFacts:
     """Facts about a topic's log in a window."""
 
+    lack: str = ""  # what is missing of the window's records, of whichever topic
     missing_count: int = 0  # offsets between batches that no batch covers
     compacted_count: int = 0  # records gone from inside batches
     is_compacted: bool = False
@@ -29,7 +30,9 @@ class LogFacts:
     empty_minute_count: int = 0  # whole minutes of the window without any record
 
 
-def read_log_facts(rows: Sequence[Row], log_starts: Mapping[int, int], minutes: int, window_ms: int) -> LogFacts:
+def read_log_facts(
+    rows: Sequence[Row], log_starts: Mapping[int, int], minutes: int, window_ms: int, *, lack: str = ""
+) -> LogFacts:
     """The facts of a topic in a window, from its rows of `silver.partition_traffic`; `minutes` with records are 0 if unknown."""
     leaders: dict[int, set[tuple[int, int]]] = defaultdict(set)
     first: dict[int, int] = {}
@@ -37,6 +40,7 @@ def read_log_facts(rows: Sequence[Row], log_starts: Mapping[int, int], minutes: 
         leaders[row["partition"]].add((row["leader_id"], row["leader_epoch"]))
         first[row["partition"]] = min(row["first_offset"], first.get(row["partition"], row["first_offset"]))
     return LogFacts(
+        lack=lack,
         missing_count=sum(row["missing_offset_count"] for row in rows),
         compacted_count=sum(row["compacted_record_count"] for row in rows),
         is_compacted=any(row["is_compacted"] for row in rows),
@@ -110,6 +114,8 @@ def _tell_pooled(
 
 def _doubt_log(record_count: int, log: LogFacts) -> Iterator[tuple[bool, Statement]]:
     """Records that were sent and are not in the log any more, and load that moved."""
+    if log.lack:
+        yield _REASON, Caveat.INCOMPLETE.say(lack=log.lack)
     gone = log.missing_count + log.compacted_count
     if gone:
         why = "compacted" if log.is_compacted or log.compacted_count else "compacted or lost"

@@ -92,6 +92,7 @@ class Recording:
     zones: Zones = field(default_factory=Zones)  # what the configuration says of clients' zones
     # the least offset that some replica holds, by partition
     log_starts: Mapping[TopicWindow, Mapping[int, int]] = field(default_factory=dict)
+    lacks: Mapping[int, str] = field(default_factory=dict)  # by start of a window, what is missing of its records
     # minutes of the window that hold records of the topic
     minutes: Mapping[TopicWindow, int] = field(default_factory=dict)
     sessions: Mapping[SessionWindow, int] = field(default_factory=dict)  # records of each producer session

@@ -68,6 +68,7 @@ class TopicInput:
     broker_ids: Sequence[int]
     log_starts: Mapping[int, int]  # the least offset that some replica holds, by partition
     minute_count: int  # minutes that hold records of it; 0 where unknown
+    lack: str  # what is missing of the window's records
     sessions: Sequence[ProducerSession]
     metrics: Mapping[SessionKey, SessionMetrics]  # of its sessions
     first_metrics: Mapping[SessionKey, SessionMetrics]  # of those of which no topic before holds them
@@ -121,6 +122,7 @@ def list_topics(
             broker_ids=tuple(sorted(recording.brokers.get(where[0], ()))),
             log_starts=recording.log_starts.get(where, {}),
             minute_count=recording.minutes.get(where, 0),
+            lack=recording.lacks.get(where[0], ""),
             sessions=own,
             metrics=known,
             first_metrics=first,
@@ -141,7 +143,7 @@ def replay_topic(
     outcomes = [
         _describe_outcome(topic, number, recorded, runs.get(number), other_error) for number in topic.candidates
     ]
-    log = read_log_facts(traffic, topic.log_starts, topic.minute_count, topic.window_ms)
+    log = read_log_facts(traffic, topic.log_starts, topic.minute_count, topic.window_ms, lack=topic.lack)
     latencies = [(one.record_count, matched.latency_avg_ms) for one, matched in zip(own, metrics, strict=True)]
     return ReplayedTopic(
         start_ms=topic.where[0],

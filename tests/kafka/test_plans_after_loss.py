@@ -33,7 +33,7 @@ def read_state(cluster):
     """Partitions and brokers as the tables have them, from the controller's metadata log."""
     history, _ = read_cluster_history(discover_logs([cluster.controller_directory]))
     states = list_window_states(history, [NOW])
-    rows = [{"size_bytes": None, **row} for row in iter_cluster_state_rows("c", (), states, str)]
+    rows = [{"size_bytes": 0, **row} for row in iter_cluster_state_rows("c", (), states, str)]
     loads = [("t", "", number, load) for number, load in LOADS.items()]
     brokers = [
         PlacementBroker(

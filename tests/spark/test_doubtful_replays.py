@@ -21,7 +21,7 @@ SAID = {
     "plain": (None, "", ""),
     "no-producer-ids": (None, "", "no producer ids: all producers of the topic are replayed as one"),
     "log-append-time": (False, "LogAppendTime: when its records were sent is lost", ""),
-    "compacted": (False, "compacted", ""),
+    "compacted": (False, "the window is incomplete: ", ""),
     "late-start": (False, "begin", ""),
     "hole": (None, "", "minute"),
     "times-far-off": (False, "timestamps are far off", ""),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
-from pipeline.model.cluster import NO_LEADER, ClusterState, ReplicaState, Timeline
+from pipeline.model.cluster import NO_LEADER, ClusterState, ReplicaState, Timeline, retention_ms
 from pipeline.model.log import Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import KAFKA_TOPICS, DirectoryKind, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.window import LATEST_MS, NS_PER_MS, TimeWindow
@@ -32,11 +32,14 @@ _COPIED_MS = 60_000  # by which metadata logs of brokers that are copied one aft
 
 
 def find_cut_logs(
-    tree: LogTree, leaders: Mapping[TopicPartition, int], topics: Collection[str], *, start_ms: int, as_of_ms: int
+    tree: LogTree, state: ClusterState, topics: Collection[str], *, start_ms: int, as_of_ms: int
 ) -> dict[TopicPartition, TimeWindow]:
-    """Of logs whose first segments are gone, the time their records may be of: until the first batch left, none later than `as_of_ms`."""
+    """Of logs whose first segments are gone, the time their records may be of: until the first batch left, none later than `as_of_ms`.
+
+    Of a log that retention emptied they are older than `retention.ms`, where the topic has it and no `retention.bytes`.
+    """
     gaps = {}
-    for _, partition in choose_replicas(tree, leaders, topics):
+    for _, partition in choose_replicas(tree, state.leaders, topics):
         segment = next((one for one in partition.segments if one.size_bytes), None)
         begin = segment or next(iter(partition.segments), None)
         if begin is None or not begin.base_offset:
@@ -45,7 +48,10 @@ def find_cut_logs(
         if begun_ms <= start_ms:
             continue
         if segment is None:  # retention left nothing
-            gaps[partition.topic_partition] = TimeWindow(0, begun_ms)
+            configs = state.topic_config(partition.topic_partition.topic)
+            kept_ms = retention_ms(configs) if configs.get("retention.bytes", "-1") == "-1" else None
+            if (until_ms := begun_ms - (kept_ms or 0)) > start_ms:
+                gaps[partition.topic_partition] = TimeWindow(0, until_ms)
             continue
         try:
             end = min(_FIRST_BYTES, Path(segment.path).stat().st_size)

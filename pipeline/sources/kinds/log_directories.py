@@ -62,7 +62,7 @@ class LogDirectories(RecordSource):
             history=history,
             replicas=(*replicas, *described.list_replicas(state.partitions, besides=replicas)),
             directory_counts=count_directories(tree, history.brokers),
-            gaps=find_cut_logs(tree, state.leaders, question.topics, start_ms=start_ms, as_of_ms=as_of_ms),
+            gaps=find_cut_logs(tree, state, question.topics, start_ms=start_ms, as_of_ms=as_of_ms),
             old_copies=find_old_copies(tree, replicas, state.leaders, question.topics, as_of_ms=as_of_ms),
             live_partitions=live,
             unfound=list_unfound(paths, tree),

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,11 +26,16 @@ from pipeline.sources.metrics.scraped_brokers import OF_BROKERS, describe_severa
 from pipeline.sources.questions import Finding
 from pipeline.sources.records.pieces import Kind, Piece
 
-if TYPE_CHECKING:
-    from pipeline.sources.metrics.metric_source import MetricSource
-
 _ONE_EACH = "keep a page of each broker in its own folder"
 _MOST_DIGITS = 18  # of an instant: more are none that a calendar holds
+
+
+class PageReader(Protocol):
+    """Knows how to read a file: the class of a source, see `MetricSource.parse_page`."""
+
+    @classmethod
+    def parse_page(cls, page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
+        """Rows of `SAMPLE_SCHEMA` from one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +45,12 @@ class MetricPage:
     # instant of the scrape, from the file name; else (`is_dated` is false) of the file's last change
     observed_at_ms: int
     path: str
-    kind: type[MetricSource]  # whose `parse_page` reads the file; pickles by name, for tasks
+    kind: type[PageReader]  # whose `parse_page` reads the file; pickles by name, for tasks
     is_dated: bool = True
 
 
 def discover_pages(
-    root: Path, source: str, kind: type[MetricSource]
+    root: Path, source: str, kind: type[PageReader]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     if not is_folder(root):
         return (), (Problem(path=str(root), reason="no such directory: no scrapes were read"),)
@@ -65,7 +70,7 @@ def discover_pages(
 
 
 def discover_texts(
-    paths: Sequence[Path], source: str, kind: type[MetricSource], suffixes: Sequence[str]
+    paths: Sequence[Path], source: str, kind: type[PageReader], suffixes: Sequence[str]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     """Texts in a format of their own, by path, pattern or suffix; the instance is the name without suffix and instant, or the folder's."""
     problems: list[Problem] = []

@@ -8,7 +8,9 @@ import contextlib
 import io
 import json
 import os
+import re
 import shlex
+import shutil
 import unicodedata
 from dataclasses import replace
 from email import message_from_bytes
@@ -56,6 +58,14 @@ def change(path, names, seal=bytes):
     path.write_bytes(seal(data))
 
 
+def forget_other_copies(folder, ledger):
+    """Those of the partition that is written anew would have more than it."""
+    for path in folder.glob("brokers/*/replication-offset-checkpoint"):
+        path.write_text(re.sub(r"(?m)^ledger 1 \d+$", "ledger 1 2500", path.read_text()))
+    for path in {*folder.glob("brokers/*/ledger-1")} - {ledger}:
+        shutil.rmtree(path)
+
+
 def write_recording(folder):
     """A part of the capture and a minute of it, in which one hostile key makes broker 1 hot."""
     capture = unpack_once(ROOT / "tests/data/capture.tar.zst", ROOT / "build")
@@ -83,6 +93,7 @@ def write_recording(folder):
     for path in ledger.iterdir():
         if path.stem.isdigit():
             path.unlink()
+    forget_other_copies(part.folder, ledger)
     (ledger / f"{0:020d}.log").write_bytes(b"".join(make_batch(records[at : at + 50]) for at in range(0, 2_500, 50)))
     (part.folder / "brokers/2" / ODD).mkdir()
     (part.folder / "brokers/2" / ODD / f"{0:020d}.log").write_bytes(b"\xff" * 100)

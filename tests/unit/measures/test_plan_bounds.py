@@ -139,10 +139,10 @@ def test_a_step_of_a_rack_aware_plan_looks_at_one_topic(monkeypatch):
 
 @pytest.mark.parametrize(("make", "module"), [(replace_dead, reassignment), (spread_replicas, zone_plans)])
 def test_plans_that_put_replicas_elsewhere_look_at_so_many_brokers(make, module, monkeypatch):
-    """All 1,200 partitions have a follower on a dead broker, and one in the leader's rack."""
+    """All 1,200 partitions have a follower in the leader's rack, or on a dead broker, too."""
     partitions, brokers = draw_cluster(12, 1_200, 1)
     hurt = [
-        replace(one, replicas=(one.leader_id, (one.leader_id + 3) % 12, 99)[:: 1 if make is replace_dead else -1])
+        replace(one, replicas=(one.leader_id, (one.leader_id + 3) % 12, 99)[: 3 if make is replace_dead else 2])
         for one in partitions
     ]
     before = {(one.topic, one.partition): one.replicas for one in hurt}

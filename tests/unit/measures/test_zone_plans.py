@@ -111,11 +111,8 @@ def test_a_partition_with_a_replica_on_a_dead_broker_stays_as_it_is(dead):
     plans = [lead_near_producers(partitions, brokers, loads, target_ratio=9.0)]
     with_keys = ZoneLoads(loads.sent, {})
     plans += [even_rack_aware(partitions, brokers, with_keys, target_ratio=1.2)[0]]
-    plans += [
-        spread_replicas(
-            [part(0, 1, (1, 2, 4))], [*dead, *BROKERS[:1], PlacementBroker(broker_id=2, rack="a"), BROKERS[2]]
-        )
-    ]
+    spread_over = [*dead, *BROKERS[:1], PlacementBroker(broker_id=2, rack="a"), BROKERS[2]]
+    plans += [spread_replicas([part(0, 1, (1, 2, 4))], spread_over)[0]]
     assert [one[0].leader_id for one in plans] == [1, 1, 1]
     assert plans[-1][0].replicas == (1, 2, 4)
     assert [one[1].leader_id for one in plans[:2]] == [2, 2]

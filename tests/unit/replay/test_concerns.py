@@ -66,6 +66,7 @@ def test_good_data_gives_no_concern():
         ({"findings": half_of(timestamp_type="LogAppendTime")}, "LogAppendTime: when its records were sent is lost"),
         ({"findings": [finding(counts={"outlier": 21})]}, "21 timestamps are far off"),
         ({"log": LogFacts(missing_count=21)}, "21 offsets are gone from the log (compacted or lost)"),
+        ({"log": LogFacts(lack="no disk of broker 2")}, "the window is incomplete: no disk of broker 2"),
         ({"log": LogFacts(compacted_count=30)}, "30 offsets are gone from the log (compacted)"),
         ({"log": LogFacts(late_starts=(1,))}, "the log of partition 1 begins inside the window"),
         ({"metrics": [replace(UNNAMED, spare_client_count=2)]}, f"{CONTRADICTED}2 clients"),

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
 from pipeline.codec.metadata.cluster_metadata import MetadataRecord, RecordType
-from pipeline.model.cluster import NO_LEADER, Broker, ClusterHistory, PartitionState, Timeline
+from pipeline.model.cluster import NO_LEADER, Broker, ClusterHistory, ClusterState, PartitionState, Timeline
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import LogDirectory, LogTree
 from pipeline.model.window import MINUTE_MS, TimeWindow
@@ -145,8 +145,10 @@ def write_log(root, name, base_offset, at_ms, *, node=1):
     (root / name / f"{base_offset:020d}.log").write_bytes(make_batch(records))
 
 
-def find_gaps(tree, topics=(), start_ms=0, as_of_ms=START_MS + 9000):
-    return find_cut_logs(tree, {}, topics, start_ms=start_ms, as_of_ms=as_of_ms)
+def find_gaps(tree, topics=(), start_ms=0, as_of_ms=START_MS + 9000, **configs):
+    of_topic = {key.replace("_", "."): value for key, value in configs.items()}
+    state = ClusterState(at_ms=0, state_source="only_replica", topic_configs={"a": of_topic})
+    return find_cut_logs(tree, state, topics, start_ms=start_ms, as_of_ms=as_of_ms)
 
 
 def test_what_is_before_the_first_batch_of_a_log_that_was_cut_is_a_gap(tmp_path):
@@ -173,6 +175,16 @@ def test_a_log_that_retention_emptied_wholly_is_missing_until_then(tmp_path):
     os.utime(begun, (0, START_MS / 1000 + 5))
     assert find_gaps(tree) == {A: TimeWindow(0, START_MS + 5000)}
     assert find_gaps(tree, start_ms=START_MS + 5000) == {}
+
+
+def test_what_retention_took_of_an_idle_log_is_older_than_its_retention(tmp_path):
+    """Else each topic that goes idle would once make a window incomplete; what its size has deleted may be younger."""
+    write_log(tmp_path / "d", "a-0", 50, START_MS)
+    (tmp_path / "d/a-0" / f"{50:020d}.log").write_bytes(b"")
+    tree = discover_logs([tmp_path / "d"])
+    assert find_gaps(tree, retention_ms="4000") == {A: TimeWindow(0, START_MS + 5000)}
+    assert find_gaps(tree, retention_ms="4000", start_ms=START_MS + 5000) == {}
+    assert find_gaps(tree, retention_ms="4000", retention_bytes="1000") == {A: TimeWindow(0, START_MS + 9000)}
 
 
 def read_missing(root, *windows):
