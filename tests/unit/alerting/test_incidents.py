@@ -110,6 +110,12 @@ def test_where_small_is_bad_worse_is_smaller_and_the_peak_is_the_smallest(hours,
     assert changes[-1].peak_value == min(hours[: changes[-1].window_start_ms + 1])
 
 
+@pytest.mark.parametrize(("value", "is_calm"), [(1.09, True), (1.1, False)])
+def test_a_value_at_the_ratio_of_recovery_is_not_calm(value, is_calm):
+    (verdict,) = verdicts("-")
+    assert IncidentPolicy(resolves_at=1.1, k=1).is_calm(replace(verdict, value=value)) == is_calm
+
+
 def test_a_window_held_against_another_limit_is_well_below_its_own():
     rows = [replace(row, limit_value=1.5) if row.value == 1.15 else row for row in verdicts("aaA---")]
     policy = IncidentPolicy(resolves_at=1.1, k=3, resolves_by_limit={1.5: 1.25})

@@ -14,7 +14,7 @@ from pipeline.model.promise import Trust
 from pipeline.replay import comparison
 from pipeline.replay.back_tests import TRUSTS
 from pipeline.replay.comparison import _describe_trusts
-from pipeline.replay.concerns import LogFacts, list_concerns
+from pipeline.replay.concerns import LogFacts, list_concerns, read_log_facts
 from pipeline.replay.keyed.sums import MoveTotals
 from pipeline.replay.keyed.topics import list_keyed_topics
 from pipeline.replay.metrics import SessionMetrics
@@ -47,6 +47,14 @@ def half_of(**changes):
 def concerns(*, records=(400, 600), findings=None, reason="", log=None, metrics=(WATCHED,)):
     found = [finding()] if findings is None else findings
     return list_concerns(recorded(records), found, reason, log or LogFacts(), metrics)
+
+
+def test_a_log_begins_inside_a_window_where_its_first_record_is_the_first_that_is_left():
+    """A log that begins with its very first record lacks nothing."""
+    counts = dict.fromkeys(("missing_offset_count", "compacted_record_count", "crc_error_count"), 0)
+    row = {"leader_id": 1, "leader_epoch": 0, "is_compacted": False, **counts}
+    rows = [row | {"partition": number, "first_offset": first} for number, first in enumerate((0, 7, 9))]
+    assert read_log_facts(rows, {0: 0, 1: 7, 2: 8}, 1, 60_000).late_starts == (1,)
 
 
 def test_good_data_gives_no_concern():
