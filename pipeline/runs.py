@@ -21,10 +21,11 @@ from pipeline.storage.predicates import format_datafusion_predicate
 from pipeline.storage.rows import load_rows, query_rows, replace_rows
 from pipeline.storage.window_status import lost_windows, trusted_windows
 from pipeline.tables import Table
-from pipeline.tables.bronze import CLUSTER_STATE
+from pipeline.tables.bronze import CLUSTER_STATE, WINDOW_STATUS
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, RECORD_BATCHES
 from pipeline.tables.values import find_column, row_of, tuples_of, values_of
+from pipeline.verdicts.sources import SkippedWindow, SourceStatus, find_skipped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -157,6 +158,11 @@ class RunContext:
     ) -> list[_Value]:
         """The same as values of a dataclass, see `values_of`."""
         return values_of(kind, self.load(table, windows, where=where))
+
+    def skipped_windows(self, windows: Windows) -> dict[int, SkippedWindow]:
+        """Windows of these whose records are not all there, or too old to be judged, by start."""
+        statuses = self.values(SourceStatus, WINDOW_STATUS, windows)
+        return find_skipped(statuses, max_age_ms=milliseconds_of(self.cluster.freshness))
 
     def tuples(self, table: Table, windows: Windows | None, *names: str, where: str = "") -> Iterator[tuple[Any, ...]]:
         """Some columns of the same, row by row, see `tuples_of`."""

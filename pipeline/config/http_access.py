@@ -83,7 +83,7 @@ def _list_forms(secret: str, user: str) -> Iterator[str]:
 
 
 def _encode_inside(secret: bytes, before: int) -> str:
-    """The characters of a longer base64 text that tell of a secret alone, which has so many bytes before it, modulo 3."""
+    """A secret within a longer base64 text: the characters that depend on it alone. `before`: bytes in front of it, modulo 3."""
     text = base64.b64encode(b"\0" * before + secret).decode()
     return text[-(-8 * before // 6) : (8 * (before + len(secret))) // 6]
 

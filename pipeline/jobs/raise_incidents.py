@@ -33,7 +33,7 @@ from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.values import row_of, tuples_of
 from pipeline.verdicts.rules import MOST_LINES
-from pipeline.verdicts.sources import CALM_BELOW, SourceStatus, find_skipped
+from pipeline.verdicts.sources import CALM_BELOW
 
 _Changes = Sequence[IncidentChange]
 _SOURCE_WORSENS_BY = 3.0  # a source that fades is reported a few times, not in every window
@@ -129,10 +129,10 @@ def _silenced(run: RunContext, changes: _Changes, mutes: Sequence[Mute]) -> dict
 def find_lost(
     run: RunContext, first_ms: int, opened: Iterable[OpenIncident], verdicts: Sequence[Verdict], mutes: Sequence[Mute]
 ) -> list[IncidentChange]:
-    """Newest changes before a window of incidents that were to be told and have no message, as after the loss of the outbox.
+    """Newest changes of incidents before a window that should have a message and have none, as after the loss of the outbox.
 
-    Of those that are over, ends for which a message would wait still: some of them are told twice. An incident whose window
-    has lost its verdict or loads, too, has no message: its next change tells of it.
+    The end of an incident counts while its message would still wait (`mail.give_up_after`), so some ends are told twice. An
+    incident whose window has also lost its verdict or loads gets no message: its next change tells of it.
     """
     reported = reported_changes(run.warehouse, run.cluster_name, silenced=True)
     told = {incident_of(key) for keys in reported.values() for key in keys}
@@ -272,8 +272,7 @@ def end_gone(
 
 def list_skipped(run: RunContext, from_ms: int) -> Collection[int]:
     ensure_tables(run.warehouse, (WINDOW_STATUS,))
-    statuses = run.values(SourceStatus, WINDOW_STATUS, (TimeWindow(from_ms, END_OF_TIME_MS),))
-    return find_skipped(statuses, max_age_ms=milliseconds_of(run.cluster.freshness))
+    return run.skipped_windows((TimeWindow(from_ms, END_OF_TIME_MS),))
 
 
 def find_gone(run: RunContext, change: IncidentChange, skipped: Collection[int]) -> int | None:

@@ -29,14 +29,13 @@ from pipeline.stages import run_values
 from pipeline.storage.files import count_file_rows, iter_file_rows, list_data_files, read_window_rows
 from pipeline.storage.window_status import committed_windows
 from pipeline.tables import Table
-from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES, WINDOW_STATUS
+from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.latency import measure_requests
 from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
 from pipeline.transforms.samples import with_labels
-from pipeline.verdicts.sources import SourceStatus, find_skipped
 
 FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 _TOPIC = ("window_start", "topic", "topic_id")
@@ -92,20 +91,13 @@ def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeW
         racks=racks,
         zones=run.cluster.zones,
         log_starts=log_starts,
-        lacks=_find_lacks(run, windows),
+        lacks={at: one.reason for at, one in run.skipped_windows(windows).items() if one.kind == "incomplete"},
         minutes=minutes,
         sessions=sessions,
         nodes=nodes,
         minute_nodes=minute_nodes,
         requests=requests,
     )
-
-
-def _find_lacks(run: RunContext, windows: Sequence[TimeWindow]) -> dict[int, str]:
-    skipped = find_skipped(
-        run.values(SourceStatus, WINDOW_STATUS, windows), max_age_ms=milliseconds_of(run.cluster.freshness)
-    )
-    return {start_ms: one.reason for start_ms, one in skipped.items() if one.kind == "incomplete"}
 
 
 def _sum_up(
