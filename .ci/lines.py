@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 58_294
+MOST_LINES = 58_274
 LEAST_LOGIC_PERCENT = 44.5
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 

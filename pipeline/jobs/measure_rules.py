@@ -1,15 +1,14 @@
 """Measures what the rules judge: `gold.rule_measures`, from the tables of health and cluster state."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import polars as pl
 import pyarrow as pa
 
-from pipeline.model.cluster import NO_LEADER
 from pipeline.model.log import fits_topics
 from pipeline.model.log_tree import KAFKA_TOPICS
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import TimeWindow
 from pipeline.rules import RULES
 from pipeline.rules.rule import Appended, RuleInput, RuleMeasure
 from pipeline.runs import JobReport, RunContext
@@ -22,7 +21,6 @@ from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
 from pipeline.tables.silver import PARTITION_TRAFFIC
 from pipeline.transforms.appended import sum_appended
 from pipeline.transforms.topic_health import match_compacted
-from pipeline.verdicts.sources import SourceStatus, find_skipped
 
 _DELETABLE = """
     SELECT segments.*
@@ -47,8 +45,6 @@ _TRAFFIC = """
     FROM traffic
 """
 _LATE_RUNS = 10  # windows by which runs may take place later than theirs
-_OWN = 2 * NO_LEADER  # minus a broker's id: what it leads of Kafka's own topics; -1 stays -1
-_LITTLE = 0.05  # of the bytes of a broker's other topics
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
@@ -99,55 +95,20 @@ def _load_appended(run: RunContext, windows: Sequence[TimeWindow]) -> list[Appen
         return []
     traffic = pl.DataFrame(run.query(_TRAFFIC, reach, traffic=PARTITION_TRAFFIC))
     topic = pl.col("topic")
-    is_own = topic.is_in(KAFKA_TOPICS)
     names = logs["topic"].unique()
     wanted = names.filter([fits_topics(name, run.cluster.topics) for name in names])
-    is_read = topic.is_in(wanted.implode()) & ~is_own
+    is_read = topic.is_in(wanted.implode()) & ~topic.is_in(KAFKA_TOPICS)
     logs = logs.filter(is_read | topic.is_in(traffic["topic"].unique().implode()))
     state = run.load(CLUSTER_STATE, windows, ("topic", "configs", "state_source"), where="replica_position = 0")
     policies = pl.DataFrame(state.select(["topic"]).append_column("is_compacted", match_compacted(state)))
     policies = policies.group_by("topic").agg(pl.col("is_compacted").max().fill_null(value=False))
     compacted = policies.filter("is_compacted")["topic"]
-    leader_id = pl.when(is_own).then(_OWN - pl.col("leader_id")).otherwise("leader_id").alias("leader_id")
-    logs = logs.with_columns(leader_id, is_compacted=topic.is_in(compacted.implode()))
-    traffic = traffic.with_columns(leader_id)
+    logs = logs.with_columns(is_compacted=topic.is_in(compacted.implode()))
     whole_ms = {window.start_ms for window in trusted_windows(run.warehouse, run.cluster_name, reach)}
-    status = run.values(SourceStatus, WINDOW_STATUS, reach)
-    whole_ms -= find_skipped(status, max_age_ms=milliseconds_of(run.cluster.freshness)).keys()
+    whole_ms -= run.skipped_windows(reach).keys()
     whole_ms -= set(traffic.filter(pl.col("count_kind") == "sampled")["start_ms"])
     starts_ms = [window.start_ms for window in windows]
-    appended = sum_appended(logs, traffic, starts_ms, run.window_ms).iter_rows(named=True)
-    length_ms, found = run.window_ms, list(_add_own([Appended(**row) for row in appended]))
+    appended = sum_appended(logs, traffic, starts_ms, run.window_ms, own_topics=KAFKA_TOPICS).iter_rows(named=True)
+    length_ms, found = run.window_ms, [Appended(**row) for row in appended]
     spans = [range(one.since_ms - one.since_ms % length_ms, one.at_ms, length_ms) for one in found]
     return [one for one, span in zip(found, spans, strict=True) if whole_ms.issuperset(span)]
-
-
-def _add_own(found: Collection[Appended]) -> Iterator[Appended]:
-    """What brokers appended, with what they did to Kafka's own topics."""
-    own = {(one.at_ms, _OWN - one.leader_id): one for one in found if one.leader_id < NO_LEADER}
-    for one in found:
-        if one.leader_id >= NO_LEADER:
-            more = own.pop((one.at_ms, one.leader_id), None)
-            yield _add(one, more) if more else one
-    for (_, leader_id), one in own.items():  # the broker leads nothing else
-        yield one._replace(leader_id=leader_id)
-
-
-def _add(one: Appended, own: Appended) -> Appended:
-    """A broker's sums. Kafka's own topics are compacted all the time: none of it is unread where they are little load.
-
-    Their records that are gone are taken to be as large as those that were read.
-    """
-    read_count = own.appended_count - own.unread_count
-    own_bytes = (own.timely_bytes + max(0, own.late_bytes)) * own.appended_count
-    is_little = 0 < own_bytes <= _LITTLE * read_count * (one.timely_bytes + max(0, one.late_bytes))
-    names = [name for each in sorted((one, own), key=lambda row: -row.late_bytes) for name in each.partitions]
-    return Appended(
-        *one[:3],
-        timely_bytes=one.timely_bytes + own.timely_bytes,
-        late_bytes=one.late_bytes + own.late_bytes,
-        appended_count=one.appended_count + own.appended_count,
-        unread_count=one.unread_count + (0 if is_little else own.unread_count),
-        partitions=names[:3],
-        unread=one.unread if is_little else [*own.unread, *one.unread][:3],
-    )

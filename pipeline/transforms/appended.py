@@ -6,16 +6,26 @@ import polars as pl
 
 _PARTITION = ("topic", "topic_id", "partition")
 _LOG = (*_PARTITION, "leader_id")
+_BROKER = ("since_ms", "at_ms", "leader_id")
+_SUMMED = ("timely_bytes", "late_bytes", "appended_count", "unread_count")
 _NAMED = 3
+_LITTLE = 0.05  # of the bytes of a broker's other topics
 
 
-def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collection[int], window_ms: int) -> pl.DataFrame:
+def sum_appended(
+    logs: pl.DataFrame,
+    traffic: pl.DataFrame,
+    starts_ms: Collection[int],
+    window_ms: int,
+    *,
+    own_topics: Collection[str] = (),
+) -> pl.DataFrame:
     """Bytes and records that each broker appended between the last moments of two windows, as `Appended` has them.
 
     A window that reaches beyond the moments counts by its part. A log that was cut, or that another broker may have led
     meanwhile, has no late bytes; one of a new partition began empty. `logs`: of leaders, seen at `at_ms`, of partitions
     known since `first_ms`. `traffic`: `silver.partition_traffic` with `start_ms`, `offset_count` (offsets that batches
-    cover or that are lost between) and `gone_count` (those whose records are gone).
+    cover or that are lost between) and `gone_count` (those whose records are gone). `own_topics`: of Kafka itself.
     """
     at = pl.col("at_ms")
     moments = logs.group_by((at // window_ms).alias("window")).agg(at.max()).sort("at_ms")
@@ -44,16 +54,32 @@ def sum_appended(logs: pl.DataFrame, traffic: pl.DataFrame, starts_ms: Collectio
     unknown = pl.min_horizontal("appended_count", unknown + pl.col("gone").fill_null(0))
     unknown = pl.when(pl.col("appended_count") > 0).then(unknown).otherwise(0.0).alias("unread_count")
     joined = timely.join(known, on=["since_ms", "at_ms", *_LOG], how="full", coalesce=True).with_columns(late, unknown)
+    joined = joined.with_columns(unread_count=pl.when(_is_little(own_topics)).then(0.0).otherwise("unread_count"))
     name = pl.concat_str("topic", "partition", separator="-")
     most = name.filter(pl.col("late_bytes") > 0).head(_NAMED).alias("partitions")
     by_unread = name.sort_by("unread_count", descending=True)
     unread = by_unread.head((pl.col("unread_count") > 0).sum().clip(upper_bound=_NAMED)).alias("unread")
     return (
         joined.sort("late_bytes", *_PARTITION, descending=True)
-        .group_by("since_ms", "at_ms", "leader_id", maintain_order=True)
-        .agg(pl.col("timely_bytes", "late_bytes", "appended_count", "unread_count").sum(), most, unread)
+        .group_by(_BROKER, maintain_order=True)
+        .agg(pl.col(_SUMMED).sum(), most, unread)
         .sort("at_ms", "leader_id")
     )
+
+
+def _is_little(own_topics: Collection[str]) -> pl.Expr:
+    """Logs of Kafka's own topics, compacted all the time, where these are little of what a broker appended to its others.
+
+    Their records that are gone are taken to be as large as those that were read.
+    """
+    is_own = pl.col("topic").is_in(list(own_topics))
+    own, others = (
+        {name: pl.col(name).filter(which).sum().over(_BROKER) for name in _SUMMED} for which in (is_own, ~is_own)
+    )
+    own_bytes, other_bytes = (each["timely_bytes"] + each["late_bytes"].clip(0) for each in (own, others))
+    read_count = own["appended_count"] - own["unread_count"]
+    all_own_bytes = own_bytes * own["appended_count"]  # times `read_count`
+    return is_own & (all_own_bytes > 0) & (all_own_bytes <= _LITTLE * read_count * other_bytes)
 
 
 def _compare_logs(logs: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
