@@ -148,8 +148,9 @@ def test_parts_that_contradict_each_other_stop_no_other_host(disks, tmp_path, ch
             rows = changes[part.kind](pq.read_table(path))
             pq.write_table(rows, path)
             row_count = part.row_count if part.kind == "arrivals" else rows.num_rows
-            part = part.model_copy(update={"size_bytes": path.stat().st_size, "row_count": row_count})  # noqa: PLW2901
-        parts.append(part)
+            parts.append(part.model_copy(update={"size_bytes": path.stat().st_size, "row_count": row_count}))
+        else:
+            parts.append(part)
     write_manifest(folder, manifest.model_copy(update={"parts": tuple(parts)}))
     missing, records, wrong = run(tmp_path, source)
     assert missing.startswith("not as hosts say: a-0: ")

@@ -241,7 +241,7 @@ def scan_file(
             row = shortfall_row(read, "damaged", wrong[0])
             yield Piece(Kind.SUMMARIES, pa.Table.from_pylist([row], schema=SUMMARY_SCHEMA))
     if not is_compacted:
-        scanned = replace(scanned, missing_offset_count=0 * scanned.missing_offset_count)
+        scanned = replace(scanned, missing_offset_count=np.zeros_like(scanned.missing_offset_count))
     edges = np.searchsorted(scanned.headers.position, [start, scanned.headers.valid_bytes if end is None else end])
     part = slice(*edges.tolist())
     rows = make_batch_rows(read, scanned, settings, leaders, base_offset=read.base_offset, part=part)

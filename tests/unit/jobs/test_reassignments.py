@@ -42,7 +42,10 @@ def test_windows_with_a_running_reassignment_are_held_and_say_so(tmp_path):
 def measure(rows, hours, *, window_ms=HOUR_MS):
     """The rule's measures of windows that begin at some hours."""
     starts_ms = [START_MS + hour * HOUR_MS for hour in hours]
-    load = lambda table, _: rows_of(table, rows, run_id="test")  # noqa: E731
+
+    def load(table, _):
+        return rows_of(table, rows, run_id="test")
+
     given = RuleInput(load=load, starts_ms=starts_ms, window_ms=window_ms, disk_bytes={})
     return list(RULES["reassignment_hours"].measure("reassignment_hours", given))
 

@@ -18,7 +18,10 @@ def measure(racks, shares, *, zones=()):
     of_all = {"window_start": START, "expected_share": 1 / len(shares), "effective_unit_count": 10_000}
     rows = [of_all | {"broker_id": number, "share": share} for number, share in shares.items()]
     tables = {"bronze.brokers": brokers, "gold.broker_share": rows}
-    load = lambda table, _: pa.Table.from_pylist(tables[table.name], arrow_schema(table))  # noqa: E731
+
+    def load(table, _):
+        return pa.Table.from_pylist(tables[table.name], arrow_schema(table))
+
     given = RuleInput(load=load, starts_ms=[], window_ms=3_600_000, disk_bytes={}, broker_zones=dict(zones))
     return {one.subject: round(one.value, 3) for one in RULES["zone_share"].measure("zone_share", given)}
 
