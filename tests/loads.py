@@ -19,63 +19,37 @@ class PartitionLoad:
 
     A partition whose leader changed within the window has one of these per leader, and `is_leader` is True for one at
     most. A partition without traffic has one with zeros, so that it still counts as led.
-
-    Attributes:
-        topic: Topic name.
-        topic_id: Topic id, or "" where unknown. A recreated topic is another topic.
-        partition: Partition number.
-        leader_id: Broker that carried the load; negative for unknown.
-        size_bytes: Bytes appended, batch headers and control batches included.
-        record_count: Data records.
-        batch_count: Data batches.
-        batch_bytes_squared: Sum of squared batch sizes, bytes^2.
-        is_leader: This broker leads the partition at the window's end.
     """
 
     topic: str
     partition: int
-    leader_id: int
-    size_bytes: int
+    leader_id: int  # broker that carried the load; negative for unknown
+    size_bytes: int  # bytes appended, batch headers and control batches included
     record_count: int
     batch_count: int
-    batch_bytes_squared: float
-    topic_id: str = ""
-    is_leader: bool = True
+    batch_bytes_squared: float  # sum of squared batch sizes, bytes^2
+    topic_id: str = ""  # topic id, or "" where unknown; a recreated topic is another one
+    is_leader: bool = True  # this broker leads the partition at the window's end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionKeys:
-    """What the records of one partition are keyed by, as parts of the partition's bytes.
+    """What the records of one partition are keyed by, as parts of the partition's bytes."""
 
-    Attributes:
-        heavy_ratio: Keys that hold more than 1/P of the topic's bytes each, 0..1.
-        light_ratio: All other keys that have a name, 0..1. The rest has no key, or one without a name.
-    """
-
-    heavy_ratio: float
-    light_ratio: float
+    heavy_ratio: float  # keys that hold more than 1/P of the topic's bytes each, 0..1
+    light_ratio: float  # all other keys that have a name, 0..1; the rest has none, or one without a name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicKeys:
-    """The keys of one topic in a window.
+    """The keys of one topic in a window."""
 
-    Attributes:
-        light_unit_count: Effective number of its light keys, `(sum w)^2 / sum w^2`; None without any.
-        partitions: By partition; those without an entry hold no traffic.
-    """
-
-    light_unit_count: float | None
-    partitions: Mapping[int, PartitionKeys]
+    light_unit_count: float | None  # effective number of its light keys, `(sum w)^2 / sum w^2`; None without any
+    partitions: Mapping[int, PartitionKeys]  # by partition; those without an entry hold no traffic
 
 
 def columns_of(loads: Sequence[PartitionLoad], keys: Mapping[Topic, TopicKeys] | None = None) -> WindowLoads:
-    """Rows to columns.
-
-    Args:
-        loads: Loads of one window, in any order; one per topic, id, partition and leader.
-        keys: Keys by topic and id, where they are known.
-    """
+    """Loads of one window, in any order, to columns; keys by topic and id, where they are known."""
     known = keys or {}
     rows = sorted(loads, key=lambda load: (load.topic, load.topic_id, load.partition, load.leader_id))
     topics = tuple(sorted({(load.topic, load.topic_id) for load in rows}))
@@ -113,15 +87,7 @@ def measure_brokers(
 ) -> tuple[Row, ...]:
     """Shares, chance level and causes of every broker in one window, all topics counted; see `measure_broker_columns`.
 
-    Args:
-        partition_loads: Loads of one window, partitions without traffic included.
-        capacities: Capacity weight by broker id; 1 where a broker is not named.
-        brokers: The cluster's brokers.
-        keys: Keys by topic and id, where they are known.
-        stood: Part of the window in which a broker was in the cluster.
-
-    Returns:
-        One row per broker, by id.
+    Capacities are 1 where a broker is not named; `stood` is the part of the window in which one was in the cluster.
     """
     return rows_of(measure_broker_columns(columns_of(partition_loads, keys), capacities, brokers, stood=stood))
 
@@ -129,15 +95,7 @@ def measure_brokers(
 def measure_partitions(
     partition_loads: Sequence[PartitionLoad], keys: Mapping[Topic, TopicKeys] | None = None
 ) -> tuple[Row, ...]:
-    """Each partition beside its topic's mean, in one window; loads of several leaders of a partition are summed.
-
-    Args:
-        partition_loads: Loads of one window, partitions without traffic included.
-        keys: Keys by topic and id, where they are known.
-
-    Returns:
-        One row per topic-partition, by topic, id and partition.
-    """
+    """Each partition beside its topic's mean, in one window; loads of several leaders of a partition are summed."""
     return rows_of(measure_partition_columns(columns_of(partition_loads, keys)))
 
 

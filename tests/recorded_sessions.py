@@ -17,16 +17,7 @@ _SHORTEST_DELTAS = 2
 def read_sessions(
     directories: Iterable[tuple[str, int, int, Path]], start_ms: int = 0, end_ms: int = 1 << 62
 ) -> dict[tuple[str, int, int], tuple[SessionTraffic, SessionBatches]]:
-    """Reads partition directories.
-
-    Args:
-        directories: Topic, partition, leader, directory.
-        start_ms: Batches count whose largest time is not before.
-        end_ms: And before.
-
-    Returns:
-        By topic, producer id and epoch.
-    """
+    """Sessions by topic, producer id and epoch in directories of topic, partition, leader and path; batches of a span alone."""
     found: dict[tuple[str, int, int], list[tuple[np.ndarray, np.ndarray]]] = defaultdict(list)
     for topic, partition, leader, directory in directories:
         for log in sorted(directory.glob("*.log")):

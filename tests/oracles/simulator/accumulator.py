@@ -21,24 +21,15 @@ NEVER = 1 << 62
 
 @dataclass
 class Queue:
-    """A partition queue: batches of one partition that wait to be sent.
+    """A partition queue: batches of one partition that wait to be sent."""
 
-    Attributes:
-        leader: Index of the partition's broker, or -1.
-        is_made: It has been asked for once: only then does the client know it.
-        batches: Oldest first; the newest may be open.
-        batch_count: Batches made so far.
-        is_muted: A batch of it is in flight, and a second one may not be.
-        buffered_count: Records that are not done.
-        sent: If idempotent: batches that were sent and are not done, by their first sending.
-    """
-
-    leader: int
-    is_made: bool = False
-    batches: deque[Batch] = field(default_factory=deque)
-    batch_count: int = 0
-    is_muted: bool = False
-    buffered_count: int = 0
+    leader: int  # index of the partition's broker, or -1
+    is_made: bool = False  # it has been asked for once: only then does the client know it
+    batches: deque[Batch] = field(default_factory=deque)  # oldest first; the newest may be open
+    batch_count: int = 0  # batches made so far
+    is_muted: bool = False  # a batch of it is in flight, and a second one may not be
+    buffered_count: int = 0  # records that are not done
+    # if idempotent: batches that were sent and are not done, by their first sending
     sent: list[Batch] = field(default_factory=list)
 
     @property
@@ -57,24 +48,14 @@ class NodeTimes:
 
 @dataclass(frozen=True)
 class Ready:
-    """What `Accumulator.find_ready` found.
+    """What `Accumulator.find_ready` found."""
 
-    Attributes:
-        brokers: With something to be sent, rising.
-        next_check_ns: When something may become ready by waiting alone, or `NEVER`.
-    """
-
-    brokers: tuple[int, ...]
-    next_check_ns: int
+    brokers: tuple[int, ...]  # with something to be sent, rising
+    next_check_ns: int  # when something may become ready by waiting alone, or `NEVER`
 
 
 class Accumulator:
-    """The queues of one producer.
-
-    Args:
-        scenario: Whose topics and leaders count.
-        number: The producer's index.
-    """
+    """The queues of one producer."""
 
     def __init__(self, scenario: Scenario, number: int) -> None:
         self.producer: Producer = scenario.producers[number]

@@ -28,29 +28,16 @@ _OLD_START_BITS = 31
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an attempt to append a record.
+    """What came of an attempt to append a record."""
 
-    Attributes:
-        partition: Within the topic: where it is; if not appended, the one chosen, or -1 where that is still open.
-        needed_bytes: 0 if it is appended; else the memory to come back with.
-        unused_bytes: Memory it came with and did not need.
-        wakes_sender: A batch was opened or is full.
-    """
-
-    partition: int
-    needed_bytes: int = 0
-    unused_bytes: int = 0
-    wakes_sender: bool = False
+    partition: int  # within the topic: where it is; if not appended, the one chosen, or -1 where that is still open
+    needed_bytes: int = 0  # 0 if it is appended; else the memory to come back with
+    unused_bytes: int = 0  # memory it came with and did not need
+    wakes_sender: bool = False  # a batch was opened or is full
 
 
 class Appender:
-    """Puts one topic's records into a producer's batches; keeps the partitioner's state for the topic.
-
-    Args:
-        accumulator: The producer's.
-        topic: Index of the topic.
-        stream: Chance for partitions.
-    """
+    """Puts one topic's records into a producer's batches; keeps the partitioner's state for the topic."""
 
     def __init__(self, accumulator: Accumulator, topic: int, stream: Stream) -> None:
         self._accumulator = accumulator

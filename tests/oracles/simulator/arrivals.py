@@ -20,22 +20,12 @@ class Clock(Protocol):
         ...
 
     def next(self, sent_ns: int, returned_ns: int) -> int | None:
-        """When the next one is due.
-
-        Args:
-            sent_ns: When the last one was sent.
-            returned_ns: When its `send()` returned.
-        """
+        """When the next one is due."""
         ...
 
 
 def start_clock(traffic: Traffic, stream: Stream) -> Clock:
-    """The clock of a traffic.
-
-    Args:
-        traffic: The traffic.
-        stream: Its chance for gaps.
-    """
+    """The clock of a traffic."""
     arrivals = traffic.arrivals
     match arrivals:
         case PerfTest():

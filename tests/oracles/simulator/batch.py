@@ -10,72 +10,41 @@ from pipeline.simulator.engine.batches import BATCH_HEADER_BYTES, estimate_compr
 
 @dataclass(frozen=True)
 class Record:
-    """A record on its way into a batch.
+    """A record on its way into a batch."""
 
-    Attributes:
-        thread: That sends it, counted over all producers.
-        topic: Index in the scenario.
-        partition: Within the topic, that its key or the record itself names; or -1.
-        body_bytes: See `batches.py`.
-        sent_at_ns: Before `send()`.
-        created_ns: After metadata was there; in whole milliseconds, its CreateTime.
-    """
-
-    thread: int
-    topic: int
-    partition: int
-    body_bytes: int
-    sent_at_ns: int
-    created_ns: int
+    thread: int  # that sends it, counted over all producers
+    topic: int  # index in the scenario
+    partition: int  # within the topic, that its key or the record itself names; or -1
+    body_bytes: int  # see `batches.py`
+    sent_at_ns: int  # before `send()`
+    created_ns: int  # after metadata was there; in whole milliseconds, its CreateTime
 
 
 @dataclass(eq=False)
 class Batch:
-    """A batch of a partition queue.
+    """A batch of a partition queue."""
 
-    Attributes:
-        queue_number: Its partition queue's number.
-        number: Within the queue, by creation.
-        created_ns: When its first record came.
-        capacity_bytes: Of its buffer.
-        claimed_bytes: Of `buffer.memory`.
-        compression: Or None.
-        ratio: That its compressed size is estimated by.
-        record_limit: Records it may have; 0 is no limit.
-        records: With the time each was appended.
-        record_bytes: Of its records, uncompressed.
-        is_closed: It takes no more records.
-        size_bytes: As in the log; once closed for good.
-        send_count: Times it was sent.
-        attempt_count: Times it was sent and failed.
-        last_attempt_ms: When it last came back; before, when it was created.
-        backoff_ms: How long it then rests.
-        earlier: If idempotent: batches of the queue that were sent and not done when this one was first sent; else None.
-        is_written: The broker has it.
-        drained_ns: First and last time it was taken to be sent, -1 before.
-        is_done: Acknowledged, expired or given up.
-    """
-
-    queue_number: int
-    number: int
-    created_ns: int
-    capacity_bytes: int
-    claimed_bytes: int
+    queue_number: int  # its partition queue's number
+    number: int  # within the queue, by creation
+    created_ns: int  # when its first record came
+    capacity_bytes: int  # of its buffer
+    claimed_bytes: int  # of `buffer.memory`
     compression: Compression | None
-    ratio: np.float32
-    record_limit: int = 0
-    records: list[tuple[Record, int]] = field(default_factory=list)
-    record_bytes: int = 0
-    is_closed: bool = False
-    size_bytes: int = 0
-    send_count: int = 0
-    attempt_count: int = 0
-    last_attempt_ms: int = 0
-    backoff_ms: int = 0
+    ratio: np.float32  # that its compressed size is estimated by
+    record_limit: int = 0  # records it may have; 0 is no limit
+    records: list[tuple[Record, int]] = field(default_factory=list)  # with the time each was appended
+    record_bytes: int = 0  # of its records, uncompressed
+    is_closed: bool = False  # it takes no more records
+    size_bytes: int = 0  # as in the log; once closed for good
+    send_count: int = 0  # times it was sent
+    attempt_count: int = 0  # times it was sent and failed
+    last_attempt_ms: int = 0  # when it last came back; before, when it was created
+    backoff_ms: int = 0  # how long it then rests
+    # if idempotent: batches of the queue that were sent and not done when this one was first sent; else None
     earlier: "list[Batch] | None" = None
-    is_written: bool = False
-    drained_ns: tuple[int, int] = (-1, -1)
-    is_done: bool = False
+    is_written: bool = False  # the broker has it
+    drained_ns: tuple[int, int] = (-1, -1)  # first and last time it was taken to be sent, -1 before
+    is_done: bool = False  # acknowledged, expired or given up
 
     @property
     def is_next(self) -> bool:

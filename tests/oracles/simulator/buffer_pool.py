@@ -4,11 +4,7 @@ from collections import deque
 
 
 class BufferPool:
-    """Memory of one producer. Who waits first gets first; nobody overtakes.
-
-    Args:
-        total_bytes: `buffer.memory`.
-    """
+    """Memory of one producer. Who waits first gets first; nobody overtakes."""
 
     def __init__(self, total_bytes: int) -> None:
         self.total_bytes = total_bytes

@@ -4,13 +4,7 @@ from pipeline.simulator.distributions import Distribution, derive_stream, draw_b
 
 
 class Stream:
-    """Chance for one purpose and unit: every draw takes the next count.
-
-    Args:
-        seed: The run's.
-        purpose: What it is for.
-        unit: Whose it is.
-    """
+    """Chance for one purpose and unit: every draw takes the next count."""
 
     def __init__(self, seed: int, purpose: str, unit: int) -> None:
         self._stream = derive_stream(seed, purpose, unit)

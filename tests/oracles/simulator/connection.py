@@ -20,27 +20,17 @@ QUOTA_SAMPLE_NS = SECOND
 
 @dataclass(eq=False)
 class Request:
-    """A Produce request.
+    """A Produce request."""
 
-    Attributes:
-        batches: At most one for each partition.
-        sent_ns: When the client sent it.
-        arrived_ns: When it is at the broker.
-        size_bytes: Of its batches.
-        is_error: It is answered with an error: nothing of it was written.
-        refused: Its batches that alone were refused: an earlier one of the partition is missing (idempotence).
-        throttle_ns: That the response names.
-        retry_ns: That the broker waits for the transaction before (KIP-890).
-    """
-
-    batches: list[Batch]
-    sent_ns: int
-    arrived_ns: int
-    size_bytes: int
-    is_error: bool = False
+    batches: list[Batch]  # at most one for each partition
+    sent_ns: int  # when the client sent it
+    arrived_ns: int  # when it is at the broker
+    size_bytes: int  # of its batches
+    is_error: bool = False  # it is answered with an error: nothing of it was written
+    # its batches that alone were refused: an earlier one of the partition is missing (idempotence)
     refused: list[Batch] = field(default_factory=list)
-    throttle_ns: int = 0
-    retry_ns: int = 0
+    throttle_ns: int = 0  # that the response names
+    retry_ns: int = 0  # that the broker waits for the transaction before (KIP-890)
 
 
 def value_at(steps: Steps, time_ns: int) -> int:
@@ -91,15 +81,7 @@ class Quota:
 
 
 class Connection:
-    """One producer's connection to one broker.
-
-    Args:
-        broker: The broker.
-        handlers: Of the broker, shared by its connections.
-        settings: Of the producer.
-        seed: The run's.
-        number: The connection's.
-    """
+    """One producer's connection to one broker."""
 
     def __init__(self, broker: SimulatedBroker, handlers: Handlers, settings: Settings, seed: int, number: int) -> None:
         self._broker = broker

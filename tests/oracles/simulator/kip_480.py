@@ -15,29 +15,14 @@ NONE = -1
 
 
 def find_sticky(sticky: int, available: tuple[int, ...], partition_count: int, draw: Callable[[int], int]) -> int:
-    """The sticky partition: the present one, or the first draw.
-
-    Args:
-        sticky: The present one, or `NONE`.
-        available: Partitions with a leader, as the metadata lists them.
-        partition_count: Of the topic.
-        draw: Gives an index below a length.
-    """
+    """The present sticky partition, or the first draw; `available` have a leader, `draw` gives an index below a length."""
     return sticky if sticky != NONE else rotate_sticky(NONE, NONE, available, partition_count, draw)
 
 
 def rotate_sticky(
     sticky: int, opened: int, available: tuple[int, ...], partition_count: int, draw: Callable[[int], int]
 ) -> int:
-    """The sticky partition after a record found no batch with room (`onNewBatch`).
-
-    Args:
-        sticky: The present one, or `NONE`.
-        opened: The partition that will get a new batch.
-        available: Partitions with a leader, as the metadata lists them.
-        partition_count: Of the topic.
-        draw: Gives an index below a length.
-    """
+    """The sticky partition after a record found no batch with room in `opened` (`onNewBatch`)."""
     if sticky not in {NONE, opened}:
         return sticky
     if not available:

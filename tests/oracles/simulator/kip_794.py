@@ -21,39 +21,22 @@ from itertools import accumulate
 
 @dataclass(frozen=True)
 class StickyRun:
-    """The sticky partition, and the bytes it got since it was drawn.
-
-    Attributes:
-        partition: The partition.
-        produced_bytes: As the accumulator counts them.
-    """
+    """The sticky partition, and the bytes it got since it was drawn."""
 
     partition: int
-    produced_bytes: int = 0
+    produced_bytes: int = 0  # as the accumulator counts them
 
 
 @dataclass(frozen=True)
 class LoadStats:
-    """Where to draw from.
+    """Where to draw from."""
 
-    Attributes:
-        frequencies: Cumulative weights.
-        partitions: As many.
-    """
-
-    frequencies: tuple[int, ...]
-    partitions: tuple[int, ...]
+    frequencies: tuple[int, ...]  # cumulative weights
+    partitions: tuple[int, ...]  # as many
 
 
 def is_run_over(produced_bytes: int, batch_bytes: int, *, may_switch: bool, is_draft: bool) -> bool:
-    """Tells whether it is time to move on.
-
-    Args:
-        produced_bytes: Since the partition was drawn.
-        batch_bytes: `batch.size`.
-        may_switch: The partition's queue is empty or its newest batch full.
-        is_draft: As drafted: bytes alone.
-    """
+    """It is time to move on; `may_switch`: the partition's queue is empty or its newest batch full."""
     run_bytes = max(batch_bytes, 1)
     if is_draft:
         return produced_bytes >= run_bytes
@@ -63,14 +46,7 @@ def is_run_over(produced_bytes: int, batch_bytes: int, *, may_switch: bool, is_d
 def draw_partition(
     stats: LoadStats | None, available: tuple[int, ...], partition_count: int, draw: Callable[[int], int]
 ) -> int:
-    """The next sticky partition, the present one perhaps.
-
-    Args:
-        stats: From `weigh_queues`.
-        available: Partitions with a leader, as the metadata lists them.
-        partition_count: Of the topic.
-        draw: Gives an index below a length.
-    """
+    """The next sticky partition, the present one perhaps; `available` have a leader, `draw` gives an index below a length."""
     if stats is None:
         return available[draw(len(available))] if available else draw(partition_count)
     weight = draw(stats.frequencies[-1])
@@ -80,16 +56,10 @@ def draw_partition(
 def weigh_queues(
     queues: Sequence[int], partitions: Sequence[int], queue_count: int, in_rack: Sequence[bool] = ()
 ) -> LoadStats | None:
-    """Makes the cumulative frequency table.
+    """The cumulative frequency table of the partitions that can be had, by the batches that wait in their queues.
 
-    Args:
-        queues: Batches waiting, for each partition that can be had.
-        partitions: As many.
-        queue_count: Queues of the topic, those left out counted.
-        in_rack: Rack-aware (KIP-1123): as many, whether led in the producer's rack; those that are take part alone.
-
-    Returns:
-        None if nothing is to be told apart: all alike and none left out, or fewer than two.
+    None where nothing is to be told apart: all alike and none left out, or fewer than two. Rack-aware (KIP-1123), those led
+    in the producer's rack take part alone.
 
     >>> weigh_queues([5, 0, 3, 0, 1], range(5), 5).frequencies
     (1, 7, 10, 16, 21)

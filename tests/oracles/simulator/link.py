@@ -7,21 +7,13 @@ from tests.oracles.simulator.connection import Request
 
 @dataclass
 class Link:
-    """A producer's end of its connection to a broker.
+    """A producer's end of its connection to a broker."""
 
-    Attributes:
-        is_connected: Requests may go.
-        is_connecting: It is under way.
-        in_flight: Requests without a handled response, oldest first.
-        arrived: Responses that the sender has not yet handled, oldest first.
-        throttled_until_ns: The client holds back until then.
-    """
-
-    is_connected: bool = False
-    is_connecting: bool = False
-    in_flight: list[Request] = field(default_factory=list)
-    arrived: list[Request] = field(default_factory=list)
-    throttled_until_ns: int = 0
+    is_connected: bool = False  # requests may go
+    is_connecting: bool = False  # it is under way
+    in_flight: list[Request] = field(default_factory=list)  # requests without a handled response, oldest first
+    arrived: list[Request] = field(default_factory=list)  # responses that the sender has not yet handled, oldest first
+    throttled_until_ns: int = 0  # the client holds back until then
 
     def can_send(self, now_ns: int, max_in_flight_count: int) -> bool:
         """`client.ready`: connected, not throttled, and below the limit."""

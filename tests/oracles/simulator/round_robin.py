@@ -7,12 +7,6 @@ mended by KAFKA-17632). `DefaultPartitioner` before 2.4 counts from a random sta
 
 
 def take_turn(count: int, available: tuple[int, ...], partition_count: int) -> int:
-    """The partition whose turn it is.
-
-    Args:
-        count: Questions so far; 31 bits of it decide.
-        available: Partitions with a leader, as the metadata lists them.
-        partition_count: Of the topic; taken if none has a leader.
-    """
+    """The partition whose turn it is; of the questions so far 31 bits decide."""
     turn = count & 0x7FFFFFFF
     return available[turn % len(available)] if available else turn % partition_count

@@ -16,16 +16,7 @@ from tests.oracles.simulator.tally import Tally
 
 
 def simulate_reference(scenario: Scenario, seed: int, *, traces: bool = False) -> SimulationResult:
-    """Simulates a scenario: slowly, and to be read.
-
-    Args:
-        scenario: What to simulate.
-        seed: Chance.
-        traces: Keep a row for each batch and record.
-
-    Returns:
-        Counters, latencies and traces: the same as `simulate` gives.
-    """
+    """Simulates a scenario: slowly, and to be read."""
     return _Run(settle_run(scenario, seed), seed, has_traces=traces).run()
 
 

@@ -29,58 +29,31 @@ _MAX_DOUBLINGS = 20
 
 @dataclass
 class Turn:
-    """What a turn did that others must know.
+    """What a turn did that others must know."""
 
-    Attributes:
-        requests: Sent now, with the broker each goes to.
-        connecting: Brokers the client connects to, with the time from now that it takes.
-        cut: Brokers whose connection was closed.
-        granted: Threads that got the memory they waited for.
-        committed: Threads whose commit is done.
-    """
-
-    requests: list[tuple[int, Request]] = field(default_factory=list)
+    requests: list[tuple[int, Request]] = field(default_factory=list)  # sent now, with the broker each goes to
+    # brokers the client connects to, with the time from now that it takes
     connecting: list[tuple[int, int]] = field(default_factory=list)
-    cut: list[int] = field(default_factory=list)
-    granted: list[int] = field(default_factory=list)
-    committed: list[int] = field(default_factory=list)
+    cut: list[int] = field(default_factory=list)  # brokers whose connection was closed
+    granted: list[int] = field(default_factory=list)  # threads that got the memory they waited for
+    committed: list[int] = field(default_factory=list)  # threads whose commit is done
 
 
 @dataclass
 class Coordination:
-    """What a producer owes the coordinator of its transactions.
+    """What a producer owes the coordinator of its transactions."""
 
-    Attributes:
-        partitions: Of the transaction that is open.
-        has_new: Some of them the coordinator was not told.
-        request: That it has not answered.
-        is_ending: It is an `EndTxn`.
-        committing: The thread that commits.
-        refused_until_ns: The transaction before is not complete until then.
-        retry_at_ns: When a refused request is sent again.
-    """
-
-    partitions: set[int] = field(default_factory=set)
-    has_new: bool = False
-    request: Request | None = None
-    is_ending: bool = False
-    committing: int = -1
-    refused_until_ns: int = 0
-    retry_at_ns: int = 0
+    partitions: set[int] = field(default_factory=set)  # of the transaction that is open
+    has_new: bool = False  # some of them the coordinator was not told
+    request: Request | None = None  # that it has not answered
+    is_ending: bool = False  # it is an `EndTxn`
+    committing: int = -1  # the thread that commits
+    refused_until_ns: int = 0  # the transaction before is not complete until then
+    retry_at_ns: int = 0  # when a refused request is sent again
 
 
 class Sender:
-    """The sender of one producer.
-
-    Args:
-        scenario: What is simulated.
-        number: The producer's index.
-        seed: The run's.
-        tally: Counts.
-
-    Attributes:
-        is_called: `wakeup` was called since the last turn: more calls are free.
-    """
+    """The sender of one producer."""
 
     def __init__(self, scenario: Scenario, number: int, seed: int, tally: Tally) -> None:
         self.accumulator = Accumulator(scenario, number)
@@ -95,7 +68,7 @@ class Sender:
         self._response_wake = Stream(seed, "response wake", number)
         self._backoff = Stream(seed, "backoff", number)
         self._busy_until_ns = 0
-        self.is_called = False
+        self.is_called = False  # since the last turn: more calls are free
         self._is_waking = False
         self._coordination = Coordination()
 

@@ -14,32 +14,17 @@ from tests.oracles.simulator.chance import Stream
 
 @dataclass
 class Waiting:
-    """A record that waits for metadata or memory.
+    """A record that waits for metadata or memory."""
 
-    Attributes:
-        record: The record.
-        partition: Chosen, or -1 where the built-in partitioner is asked again.
-        needed_bytes: That it waits for; 0 is metadata.
-        since_ns: When it began to.
-        is_granted: It got the memory.
-    """
-
-    record: Record
-    partition: int
-    needed_bytes: int
-    since_ns: int
-    is_granted: bool = False
+    record: Record  # the record
+    partition: int  # chosen, or -1 where the built-in partitioner is asked again
+    needed_bytes: int  # that it waits for; 0 is metadata
+    since_ns: int  # when it began to
+    is_granted: bool = False  # it got the memory
 
 
 class SendingThread:
-    """What a thread sends next, and when.
-
-    Args:
-        traffic: What it does.
-        settings: Of its producer.
-        seed: The run's.
-        number: The thread's, counted over all producers.
-    """
+    """What a thread sends next, and when."""
 
     def __init__(self, traffic: Traffic, settings: Settings, seed: int, number: int) -> None:
         self._traffic = traffic

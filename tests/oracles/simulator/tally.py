@@ -41,13 +41,7 @@ class Latencies:
 
 
 class Tally:
-    """Counts what happens.
-
-    Args:
-        scenario: What is simulated.
-        seed: With which seed.
-        has_traces: Rows for traces are kept.
-    """
+    """Counts what happens."""
 
     def __init__(self, scenario: Scenario, seed: int, *, has_traces: bool) -> None:
         self._scenario = scenario

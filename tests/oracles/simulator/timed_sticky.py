@@ -25,16 +25,7 @@ def keep_or_draw(
     partition_count: int,
     draw: Callable[[int], int],
 ) -> TimedRun:
-    """The sticky partition for a record.
-
-    Args:
-        run: The present one.
-        now_ns: The clock.
-        linger_ns: `sticky.partitioning.linger.ms`.
-        available: Partitions with a leader.
-        partition_count: Of the topic.
-        draw: Gives an index below a length.
-    """
+    """The sticky partition for a record."""
     if run.partition in available and now_ns - run.drawn_at_ns <= linger_ns:
         return run
     return TimedRun(draw_twice(available, partition_count, draw), now_ns)

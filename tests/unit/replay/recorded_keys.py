@@ -96,15 +96,7 @@ def _choose(strategy, key, partition_count):
 
 
 def replay_slowly(strategy_name, partition_count, traffic, window, *, before=None):
-    """Records per partition and what moves, in a window, key after key.
-
-    Args:
-        strategy_name: A built-in strategy.
-        partition_count: Partitions under it.
-        traffic: Of one topic.
-        window: Which one.
-        before: The window before, where it is stored.
-    """
+    """Records per partition and what moves of a topic's traffic in a window, key after key; `before` is the stored window before."""
     strategy = resolve_strategy(strategy_name)
     records, sizes, moved = Counter(), Counter(), Counter()
     moved_keys, at_risk_keys = set(), set()

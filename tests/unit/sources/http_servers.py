@@ -17,16 +17,12 @@ class Answer:
 
 
 class Site:
-    """A server's address and what was asked of it.
-
-    Attributes:
-        url: Base address.
-        asked: Path and headers of each request.
-        answers: By path without query: an answer, a list of which each request takes one, or a function of the path.
-    """
+    """A server's address and what was asked of it."""
 
     def __init__(self, url, answers):
-        self.url, self.answers, self.asked = url, answers, []
+        # answers by path without query: one, a list of which each request takes one, or a function of the path
+        self.url, self.answers = url, answers
+        self.asked = []  # path and headers of each request
 
     def answer(self, path):
         found = self.answers.get(path.partition("?")[0], Answer("nothing here", 404))

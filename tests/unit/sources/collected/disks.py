@@ -29,14 +29,9 @@ FIRST_MS = START_MS - START_MS % HOUR_MS
 NOW_MS = FIRST_MS + 5 * HOUR_MS
 SPAN = TimeWindow(FIRST_MS, NOW_MS)
 NOBODY = LeaderEpochs({}, {})
-CONFIG = """
-warehouse: w
-outbox: o
-keys: {secret: secret}
-clusters: {demo: {sources: [{kind: collected, path: landing}]}}
-"""
-
-
+CONFIG = (
+    "{warehouse: w, outbox: o, keys: {secret: secret}, clusters: {demo: {sources: [{kind: collected, path: landing}]}}}"
+)
 TOPIC_ID = "gDY-1ROJSyK2s_UOjvrR2g"
 
 
@@ -82,11 +77,14 @@ class Disk:
 NUMBERS = count()
 
 
-def run_collector(config, disk, folder, *, as_of_ms=NOW_MS, host="", **fields):
+FAST = RateLimit(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None)
+
+
+def run_collector(config, disk, folder, *, as_of_ms=NOW_MS, host="", rate=FAST, **fields):
     of_run = {"paths": [disk.root], "config": config, "cluster": "demo", "host": host, "as_of_ms": as_of_ms}
     settings = {"keep_ms": 7 * DAY_MS, "unit_bytes": 4096, "commit_bytes": 8192, **fields}
     request = CollectRequest(**of_run, **settings, run_id=f"{next(NUMBERS):06d}")
-    return collect(request, folder, RateLimit(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None))
+    return collect(request, folder, rate)
 
 
 def read_landing(landing, span=SPAN, topics=()):
@@ -145,6 +143,10 @@ def state_of(leader_id, leader_epoch, replicas=None, partition=0):
     return PartitionState(leader_id=leader_id, leader_epoch=leader_epoch, isr=None, **of)
 
 
+def manifest_of(landing, host):
+    return read_manifest(StoredFolder(f"{landing.location}/{host}"))
+
+
 def tell(landing, host, *changes, since_ms=FIRST_MS - HOUR_MS, brokers=(1, 2, 3), **fields):
     """Gives a host a metadata log: `changes` are moments and states of partitions, oldest first."""
     by_partition = {}
@@ -166,6 +168,11 @@ def restate(landing, host, change):
     rewrite(landing, host, lambda manifest: {"state": manifest.state.model_copy(update=change(manifest.state))})
 
 
+def weigh(landing, reading, window=SPAN):
+    """What the source says that is there of a window."""
+    return Collected(kind="collected", path=landing.location).availability(reading, window, None)
+
+
 def part_of(landing, kind, host="broker-3"):
     """The file with all rows of a kind that a host collected."""
     (part,) = (Path(landing.location) / host / "parts").glob(f"*{kind}*")
@@ -180,6 +187,5 @@ def with_column(rows, name, values):
 
 def rewrite(landing, host, change):
     """Replaces a host's manifest, as whoever writes its folder may: `change` returns the fields to replace."""
-    folder = StoredFolder(f"{landing.location}/{host}")
-    manifest = read_manifest(folder)
-    write_manifest(folder, manifest.model_copy(update=change(manifest)))
+    manifest = manifest_of(landing, host)
+    write_manifest(StoredFolder(f"{landing.location}/{host}"), manifest.model_copy(update=change(manifest)))

@@ -21,14 +21,13 @@ from pipeline.errors import ConfigError, InputError
 from pipeline.model.log import Record, TopicPartition
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.collected import partition_scan
-from pipeline.sources.collected.collector import CollectRequest, RateLimit, collect, collector_settings
+from pipeline.sources.collected.collector import RateLimit, collector_settings
 from pipeline.sources.collected.host import read_hosts
 from pipeline.sources.collected.manifest import MANIFEST, read_manifest
 from pipeline.sources.collected.partition_scan import read_partition
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.segment_plan import plan_reads
-from pipeline.sources.kinds.collected import Collected
 from pipeline.sources.records.pieces import Kind
 from tests.batches import make_batch, make_records
 from tests.unit.sources.collected.disks import (
@@ -38,7 +37,6 @@ from tests.unit.sources.collected.disks import (
     HOUR_MS,
     NOW_MS,
     SPAN,
-    Disk,
     add_up,
     collected,
     make_batches,
@@ -48,6 +46,7 @@ from tests.unit.sources.collected.disks import (
     run_collector,
     state_of,
     tell,
+    weigh,
 )
 
 
@@ -68,10 +67,9 @@ class DyingFolder(StoredFolder):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_log_that_grows_and_rolls_between_runs_gives_what_its_files_give(config, tmp_path, seed):
+def test_a_log_that_grows_and_rolls_between_runs_gives_what_its_files_give(config, disk, landing, seed):
     """Files are cut anywhere, mostly in the middle of a batch; offsets above the high watermark wait for a later run."""
     chance = random.Random(seed)
-    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
     base_offset = 0
     for number in (40, 40, 12):
         batches, end = make_batches(base_offset, number)
@@ -85,28 +83,25 @@ def test_a_log_that_grows_and_rolls_between_runs_gives_what_its_files_give(confi
     assert add_up(collected(config, landing)) == add_up(read_once(config, disk))
 
 
-def test_a_collector_that_dies_at_any_write_loses_and_doubles_nothing(config, tmp_path):
-    disk = Disk(tmp_path / "disk")
+def test_a_collector_that_dies_at_any_write_loses_and_doubles_nothing(config, disk, tmp_path):
     disk.write(0, b"".join(make_batches(0, 45)[0]))
     wanted = add_up(read_once(config, disk))
     for is_after in (False, True):
         for dies_at in count():
-            landing = tmp_path / f"landing-{is_after}-{dies_at}"
+            dying = DyingFolder(str(tmp_path / f"{is_after}-{dies_at}"), dies_at=dies_at, is_after=is_after)
             try:
-                run_collector(
-                    config, disk, DyingFolder(str(landing), dies_at=dies_at, is_after=is_after), commit_bytes=4096
-                )
+                run_collector(config, disk, dying, commit_bytes=4096)
             except KeyboardInterrupt:
-                run_collector(config, disk, StoredFolder(str(landing)))
-                assert add_up(collected(config, StoredFolder(str(landing)))) == wanted
+                landing = StoredFolder(dying.location)
+                run_collector(config, disk, landing)
+                assert add_up(collected(config, landing)) == wanted
             else:
                 break
         assert dies_at > 6  # two commits
 
 
-def test_a_killed_process_is_gone_on_with(config, tmp_path):
+def test_a_killed_process_is_gone_on_with(config, disk, landing, tmp_path):
     """The kernel kills the collector in the middle of its second commit."""
-    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
     batches, _ = make_batches(0, 120)
     disk.write(0, b"".join(batches))
     program = f"""
@@ -133,8 +128,7 @@ collect(request, Killed({landing.location!r}), RateLimit(bytes_per_s=10**12, clo
     assert add_up(collected(config, landing)) == add_up(read_once(config, disk))
 
 
-def test_what_retention_takes_later_stays_collected(config, tmp_path):
-    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+def test_what_retention_takes_later_stays_collected(config, disk, landing):
     first, middle = make_batches(0, 20)
     later, end = make_batches(middle, 20)
     disk.write(0, b"".join(first), end)
@@ -147,10 +141,9 @@ def test_what_retention_takes_later_stays_collected(config, tmp_path):
     assert add_up(collected(config, landing)) == wanted
 
 
-def test_producer_ids_without_end_do_not_fill_the_manifest(config, tmp_path, monkeypatch):
+def test_producer_ids_without_end_do_not_fill_the_manifest(config, disk, landing, monkeypatch):
     """Anyone who may write can use any id: the manifest grew until the collector could not read its own."""
     monkeypatch.setattr(partition_scan, "MOST_PRODUCERS", 3)
-    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
     batches = [make_batch(make_records(1, base_offset=at), producer_id=at, base_sequence=0) for at in range(8)]
     disk.write(0, b"".join(batches[:5]))
     run_collector(config, disk, landing)
@@ -161,22 +154,19 @@ def test_producer_ids_without_end_do_not_fill_the_manifest(config, tmp_path, mon
     assert progress.totals.row["producer_id_count"] == 6  # at least: three that are kept, three more
 
 
-def test_what_retention_took_before_it_was_collected_is_missing(config, tmp_path):
-    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+def test_what_retention_took_before_it_was_collected_is_missing(config, disk, landing):
     hours = [TimeWindow(FIRST_MS + hour * HOUR_MS, FIRST_MS + (hour + 1) * HOUR_MS) for hour in range(4)]
-    base_offset = 1000
-    logs = {}
-    for hour in (0, 1, 2, 3):
-        records = make_records(10, base_offset=base_offset, start_ms=hours[hour].start_ms + HOUR_MS // 2)
-        logs[hour], base_offset = (base_offset, make_batch(records)), base_offset + 10
+    logs = []
+    for number, hour in enumerate(hours):
+        records = make_records(10, base_offset=1000 + 10 * number, start_ms=hour.start_ms + HOUR_MS // 2)
+        logs.append((records[0].offset, make_batch(records)))
     disk.write(*logs[0])
     run_collector(config, disk, landing)
 
     def list_missing():
         tell(landing, "broker-1", (FIRST_MS - HOUR_MS, state_of(1, 0)), brokers=(1,))
         reading = read_landing(landing)
-        source = Collected(kind="collected", path=landing.location)
-        return [bool(source.availability(reading, hour, None).missing) for hour in hours]
+        return [bool(weigh(landing, reading, hour).missing) for hour in hours]
 
     assert list_missing() == [True, False, False, False]  # the log begins at half past
     (disk.log / f"{1000:020d}.log").unlink()
@@ -188,13 +178,11 @@ def test_what_retention_took_before_it_was_collected_is_missing(config, tmp_path
     disk.write(*logs[3])
     run_collector(config, disk, landing)
     assert list_missing() == [True, True, True, False]
-    reason = Collected(kind="collected", path=landing.location).availability(read_landing(landing), hours[1], None)
-    assert reason.missing.startswith("records were gone before they were read")
+    assert weigh(landing, read_landing(landing), hours[1]).missing.startswith("records were gone before they were read")
     assert read_landing(landing, topics=("!orders",)).gaps == {}
 
 
-def test_a_log_that_retention_emptied_before_it_was_collected_is_missing_until_then(config, tmp_path):
-    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+def test_a_log_that_retention_emptied_before_it_was_collected_is_missing_until_then(config, disk, landing):
     key = TopicPartition("orders", 0)
     disk.write(0, make_batch(make_records(10, start_ms=FIRST_MS)))
     run_collector(config, disk, landing)
@@ -212,9 +200,8 @@ def test_a_log_that_retention_emptied_before_it_was_collected_is_missing_until_t
 @pytest.mark.parametrize(
     ("ahead_ms", "late_ms"), [(0, 0), (12 * HOUR_MS, 0), (0, 12 * HOUR_MS)], ids=["in-time", "ahead", "late"]
 )
-def test_no_clock_of_a_client_hides_what_retention_took(config, tmp_path, ahead_ms, late_ms):
+def test_no_clock_of_a_client_hides_what_retention_took(config, disk, landing, ahead_ms, late_ms):
     """One batch of a client that was offline, or whose clock was ahead, made the gap none."""
-    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
     read_ms, lost_until_ms = FIRST_MS + HOUR_MS, FIRST_MS + 2 * HOUR_MS
     disk.write(0, make_batch(make_records(1, start_ms=read_ms - 1 + ahead_ms)))
     run_collector(config, disk, landing, as_of_ms=read_ms)
@@ -229,32 +216,25 @@ def test_no_clock_of_a_client_hides_what_retention_took(config, tmp_path, ahead_
     assert lost_until_ms <= gap.end_ms <= lost_until_ms + 5
 
 
-def test_a_file_that_the_cleaner_rewrote_doubles_nothing(config, tmp_path):
-    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+def test_a_file_that_the_cleaner_rewrote_doubles_nothing(config, disk, landing):
     batches, end = make_batches(0, 30)
     disk.write(0, b"".join(batches[:20]), end)
     run_collector(config, disk, landing)
     disk.write(0, b"".join(batches[i] for i in range(len(batches)) if i >= 20 or i % 2), end)
     disk.write(end, b"", end)
     run_collector(config, disk, landing)
-    offsets = [
-        row["base_offset"]
-        for piece in collected(config, landing)
-        if piece.kind is Kind.BATCHES
-        for row in piece.rows.to_pylist()
-    ]
+
+    def list_offsets(pieces):
+        return sorted(
+            at for piece in pieces if piece.kind is Kind.BATCHES for at in piece.rows["base_offset"].to_pylist()
+        )
+
+    found = list_offsets(collected(config, landing))
     disk.write(0, b"".join(batches), end)
-    wanted = [
-        row["base_offset"]
-        for piece in read_once(config, disk)
-        if piece.kind is Kind.BATCHES
-        for row in piece.rows.to_pylist()
-    ]
-    assert sorted(offsets) == sorted(wanted)
+    assert found == list_offsets(read_once(config, disk))
 
 
-def test_parts_go_when_their_time_is_over_and_what_a_dead_collector_left_after_a_day(config, tmp_path):
-    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+def test_parts_go_when_their_time_is_over_and_what_a_dead_collector_left_after_a_day(config, disk, landing):
     disk.write(0, b"".join(make_batches(0, 30)[0]))
     run_collector(config, disk, landing)
     host = StoredFolder(f"{landing.location}/broker-1")
@@ -267,8 +247,7 @@ def test_parts_go_when_their_time_is_over_and_what_a_dead_collector_left_after_a
     assert run_collector(config, disk, landing, as_of_ms=written_at_ms + 2 * DAY_MS).read_bytes < 4096
 
 
-def test_other_settings_are_refused_where_they_would_be_mixed(config, tmp_path):
-    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+def test_other_settings_are_refused_where_they_would_be_mixed(config, disk, landing, tmp_path):
     disk.write(0, b"".join(make_batches(0, 5)[0]))
     run_collector(config, disk, landing)
     (tmp_path / "secret").write_text("b8" * 32)
@@ -281,8 +260,7 @@ def test_other_settings_are_refused_where_they_would_be_mixed(config, tmp_path):
         run_collector(load_config(tmp_path / "partition-health.yaml"), disk, landing)
 
 
-def test_a_damaged_manifest_is_a_problem_of_its_host_and_stops_its_collector(config, tmp_path):
-    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+def test_a_damaged_manifest_is_a_problem_of_its_host_and_stops_its_collector(config, disk, landing):
     disk.write(0, b"".join(make_batches(0, 5)[0]))
     run_collector(config, disk, landing)
     StoredFolder(f"{landing.location}/broker-1").write(MANIFEST, b"{}")
@@ -293,18 +271,17 @@ def test_a_damaged_manifest_is_a_problem_of_its_host_and_stops_its_collector(con
         run_collector(config, disk, landing)
 
 
-def make_landing(config, tmp_path):
-    """A landing folder with what one host brought, and its parts."""
-    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+@pytest.fixture
+def parts(config, disk, landing):
+    """Those that one host brought."""
     disk.write(0, b"".join(make_batches(0, 5)[0]))
     run_collector(config, disk, landing)
-    return landing, sorted((tmp_path / "landing").rglob("*.parquet"))
+    return sorted(Path(landing.location).rglob("*.parquet"))
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda part: part.write_bytes(part.read_bytes()[:-1])])
-def test_a_host_that_lost_a_part_is_left_out_of_the_windows_of_that_part(config, tmp_path, damage):
-    landing, (part, *_) = make_landing(config, tmp_path)
-    damage(part)
+def test_a_host_that_lost_a_part_is_left_out_of_the_windows_of_that_part(landing, parts, damage):
+    damage(part := parts[0])
     problems = []
     assert read_hosts(landing, SPAN, problems) == []
     (problem,) = problems
@@ -314,9 +291,8 @@ def test_a_host_that_lost_a_part_is_left_out_of_the_windows_of_that_part(config,
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" * 9, pytest.param(None, id="of another kind")])
-def test_a_damaged_part_is_one_problem_that_names_it_and_says_what_to_do(config, tmp_path, content):
+def test_a_damaged_part_is_one_problem_that_names_it_and_says_what_to_do(config, landing, parts, content):
     """Damaged after the tasks were planned: else the length gives it away."""
-    landing, parts = make_landing(config, tmp_path)
     tasks = plan_tasks(config, landing)
     other = pa.BufferOutputStream()
     pq.write_table(pa.table({"topic": ["orders"]}), other)
@@ -328,44 +304,24 @@ def test_a_damaged_part_is_one_problem_that_names_it_and_says_what_to_do(config,
     assert all("collector" in row["reason"] and "delete it" in row["reason"] for row in rows)
 
 
-def test_reading_keeps_to_its_rate(config, tmp_path):
-    disk = Disk(tmp_path / "disk")
+def test_reading_keeps_to_its_rate(config, disk, landing):
     disk.write(0, b"".join(make_batches(0, 120)[0]))
     waited = []
-    request = CollectRequest(
-        paths=[disk.root],
-        config=config,
-        cluster="demo",
-        host="",
-        keep_ms=DAY_MS,
-        as_of_ms=NOW_MS,
-        run_id="1",
-        unit_bytes=2048,
-    )
-    done = collect(
-        request,
-        StoredFolder(str(tmp_path / "landing")),
-        RateLimit(bytes_per_s=1000, clock=lambda: sum(waited), pause=waited.append),
-    )
+    rate = RateLimit(bytes_per_s=1000, clock=lambda: sum(waited), pause=waited.append)
+    done = run_collector(config, disk, landing, rate=rate, unit_bytes=2048)
     assert sum(waited) == pytest.approx(done.read_bytes / 1000)
 
 
-def test_no_key_leaves_the_host(config, tmp_path):
-    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
-    records = [
-        Record(offset=i, timestamp_ms=FIRST_MS, key=b"secret-key-%d" % i, value=b"secret-value") for i in range(9)
-    ]
-    disk.write(0, make_batch(records))
+def test_no_key_leaves_the_host(config, disk, landing):
+    disk.write(0, make_batch(make_records(9, start_ms=FIRST_MS, key=b"secret-key-%d", value=b"secret-value")))
     run_collector(config, disk, landing)
     tables = [piece.rows for piece in collected(config, landing)]
-    assert {"keys", "arrivals"} <= {
-        part.kind for part in read_manifest(StoredFolder(f"{landing.location}/broker-1")).parts
-    }
+    manifest = read_manifest(StoredFolder(f"{landing.location}/broker-1"))
+    assert {"keys", "arrivals"} <= {part.kind for part in manifest.parts}
     assert not any("secret-" in str(value) for rows in tables for row in rows.to_pylist() for value in row.values())
 
 
-def test_the_command_collects_without_spark_once_and_then_only_what_is_new(config, tmp_path):
-    disk, landing = Disk(tmp_path / "disk"), StoredFolder(str(tmp_path / "landing"))
+def test_the_command_collects_without_spark_once_and_then_only_what_is_new(config, disk, landing, tmp_path):
     disk.write(0, b"".join(make_batches(0, 30)[0]))
     command = ["collect", str(disk.root), "--to", landing.location, "--config", str(tmp_path / "partition-health.yaml")]
     command += ["--as-of", format_instant(NOW_MS), "--json"]
@@ -382,9 +338,8 @@ assert not {{'pyspark', 'py4j', 'delta', 'airflow'}} & {{*sys.modules}}
     assert add_up(collected(config, landing)) == add_up(read_once(config, disk))
 
 
-def test_a_unit_has_one_piece_of_a_kind_however_many_windows_a_client_chooses(config, tmp_path):
+def test_a_unit_has_one_piece_of_a_kind_however_many_windows_a_client_chooses(config, disk):
     """A table of one row takes 10 to 20 KiB."""
-    disk = Disk(tmp_path / "disk")
     stamps = [FIRST_MS - hour * HOUR_MS for hour in range(20)]
     records = [Record(offset=i, timestamp_ms=at_ms, key=b"k", value=b"v") for i, at_ms in enumerate(stamps)]
     disk.write(0, b"".join(make_batch([record]) for record in records), 20)

@@ -18,54 +18,34 @@ from pipeline.model.cluster import ONLY_REPLICA, StateSubject, Timeline, UnreadS
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import LogDirectory, PartitionDirectory
 from pipeline.sources.collected.collector import collector_settings
-from pipeline.sources.collected.manifest import MANIFEST, CollectedAs, Manifest, read_manifest
+from pipeline.sources.collected.manifest import MANIFEST, CollectedAs, Manifest
 from pipeline.sources.collected.reading import plan_collected_tasks
-from pipeline.sources.collected.stored_folder import StoredFolder
-from pipeline.sources.kinds.collected import Collected
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import Kind
 from tests.unit.sources.collected.disks import (
     FIRST_MS,
     HOUR_MS,
     NOW_MS,
-    SPAN,
     TOPIC_ID,
     collected,
+    manifest_of,
     part_of,
     read_landing,
     restate,
     rewrite,
     state_of,
     tell,
+    weigh,
     with_column,
 )
-from tests.unit.sources.collected.test_landing import (
-    make_three,
-    own_partitions,
-    pack,
-    read_summaries,
-    repeat,
-    say,
-    unpack,
-)
+from tests.unit.sources.collected.forgery import own_partitions, pack, read_summaries, repeat, say, unpack
 
 HOST, OTHER = "broker-3", "broker-1"
-
-
-@pytest.fixture
-def three(config, tmp_path):
-    landing = StoredFolder(str(tmp_path / "landing"))
-    make_three(config, landing, tmp_path)
-    return landing
 
 
 def change(timeline, **fields):
     """A timeline whose every value has other fields."""
     return Timeline(timeline.moments_ms, tuple(replace(value, **fields) for value in timeline.values))
-
-
-def manifest_of(landing, host):
-    return read_manifest(StoredFolder(f"{landing.location}/{host}"))
 
 
 def read_batches(config, landing):
@@ -397,7 +377,7 @@ def test_brokers_that_a_host_makes_up_are_none(three):
     restate(three, HOST, lambda state: {"directories": (*state.directories, *made_up, quorum)})
     reading = read_landing(three)
     assert reading.directory_counts == {1: 1, 2: 1, 3: 1}
-    found = Collected(kind="collected", path=three.location).availability(reading, SPAN, None)
+    found = weigh(three, reading)
     assert (found.arrived_count, found.expected_count) == (3, 3)
     (said,) = list_named(three)
     assert said.startswith("log directories that are not this broker's by the metadata, left out: x0, ")

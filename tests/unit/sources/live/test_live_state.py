@@ -42,9 +42,8 @@ SOURCE = LiveCluster(kind="live_cluster", bootstrap_servers="b:9092")
 
 
 def partition(leader=1, epoch=7, topic_id="new"):
-    return PartitionState(
-        topic="t", topic_id=topic_id, partition=0, leader_id=leader, leader_epoch=epoch, replicas=(1, 2), isr=(1, 2)
-    )
+    of = {"topic": "t", "topic_id": topic_id, "partition": 0, "replicas": (1, 2), "isr": (1, 2)}
+    return PartitionState(leader_id=leader, leader_epoch=epoch, **of)
 
 
 def earlier(**changes):
@@ -117,10 +116,8 @@ def test_what_makes_a_partition_unknowable(now, past, word):
             [(5, 2, 10), (6, 0, 99), (7, 1, 99)],
         ),
         ([earlier(observed_at_ms=20)], [(7, 1, 20)]),
-        (
-            [earlier(leader_id=2, leader_epoch=8, observed_at_ms=200)],
-            [(8, 2, 99), (7, 1, 99)],
-        ),  # by a run that came later
+        # by a run that came later
+        ([earlier(leader_id=2, leader_epoch=8, observed_at_ms=200)], [(8, 2, 99), (7, 1, 99)]),
         ([earlier(topic_id="old", leader_epoch=5), earlier(topic_id="", leader_epoch=6)], [(7, 1, 99)]),
     ],
 )
@@ -173,16 +170,16 @@ def test_a_partition_that_nobody_led_stays_so_in_the_window_of_before():
     assert [(one.leader_id, one.leader_epoch) for one in led.values()] == [(1, 7), (1, 7), (-1, 8), (-1, 8)]
 
 
-LEADERLESS_SINCE = [
-    (earlier(leader_id=-1, observed_at_ms=WINDOWS[1].start_ms), [True, False]),
-    (earlier(leader_id=-1, observed_at_ms=None), [True, True]),
-    (earlier(leader_id=-1, leader_epoch=6, observed_at_ms=0), [True, True]),  # somebody led meanwhile
-    (earlier(leader_id=1, observed_at_ms=0), [True, True]),  # it was led in that epoch, and written to
-    (earlier(leader_id=-1, topic_id="old", observed_at_ms=0), [True, True]),
-]
-
-
-@pytest.mark.parametrize(("past", "missing"), LEADERLESS_SINCE)
+@pytest.mark.parametrize(
+    ("past", "missing"),
+    [
+        (earlier(leader_id=-1, observed_at_ms=WINDOWS[1].start_ms), [True, False]),
+        (earlier(leader_id=-1, observed_at_ms=None), [True, True]),
+        (earlier(leader_id=-1, leader_epoch=6, observed_at_ms=0), [True, True]),  # somebody led meanwhile
+        (earlier(leader_id=1, observed_at_ms=0), [True, True]),  # it was led in that epoch, and written to
+        (earlier(leader_id=-1, topic_id="old", observed_at_ms=0), [True, True]),
+    ],
+)
 def test_a_partition_that_nobody_led_all_the_window_lacks_nothing_of_it(past, missing):
     now = {KEY: replace(partition(), leader_id=-1)}
     failures = Failures(partitions={KEY: admin.LEADERLESS})
@@ -193,8 +190,13 @@ def test_a_partition_that_nobody_led_all_the_window_lacks_nothing_of_it(past, mi
     assert _find_leaderless(now, Failures(partitions={KEY: "brokers name different leaders"}), [past]) == {}
 
 
+def asking(answer):
+    """A connection whose brokers give an answer of their own each."""
+    return SimpleNamespace(send=answer)
+
+
 def answering(*results):
-    return SimpleNamespace(send=lambda *_: SimpleNamespace(results=results))
+    return asking(lambda *_: SimpleNamespace(results=results))
 
 
 def configured(name, values, code=0):
@@ -247,12 +249,11 @@ def test_a_broker_tells_its_own_configs_that_it_was_asked_for_only(said, threads
     ],
 )
 def test_configs_of_topics_are_those_of_most_brokers(brokers, told, questions):
-    def send(_, broker_id):
-        told = configured("t", {"retention.ms": "1" if broker_id == 2 else "9"}, 29 if broker_id == 4 else 0)
-        return SimpleNamespace(results=[told])
-
+    said = {one: configured("t", {"retention.ms": "9"}) for one in (1, 3)}
+    said |= {2: configured("t", {"retention.ms": "1"}), 4: configured("t", {"retention.ms": "9"}, 29)}
     failures = Failures()
-    assert ask_topic_configs(SimpleNamespace(send=send), brokers, ["t"], ["retention.ms"], failures) == told
+    connection = asking(lambda _, broker_id: SimpleNamespace(results=[said[broker_id]]))
+    assert ask_topic_configs(connection, brokers, ["t"], ["retention.ms"], failures) == told
     assert [*failures.questions] == questions
 
 
@@ -263,7 +264,7 @@ def test_configs_that_one_page_of_topics_did_not_get_are_named_though_the_next_d
 
     failures = Failures()
     topics = [f"t{number}" for number in range(PAGE_TOPICS + 1)]
-    told = ask_topic_configs(SimpleNamespace(send=send), [1, 2, 3], topics, ["retention.ms"], failures)
+    told = ask_topic_configs(asking(send), [1, 2, 3], topics, ["retention.ms"], failures)
     assert told == {"t500": {"retention.ms": "9"}}
     assert [*failures.questions] == ["topic configs"]
 
@@ -274,7 +275,7 @@ def test_a_topic_that_is_gone_or_may_not_be_described_hides_no_configs_of_others
         return SimpleNamespace(results=[configured(name, configs, code) for name, code in codes])
 
     configs, failures = {"min.insync.replicas": "2"}, Failures()
-    told = ask_topic_configs(SimpleNamespace(send=send), [1, 2, 3], ["gone", "orders"], [*configs], failures)
+    told = ask_topic_configs(asking(send), [1, 2, 3], ["gone", "orders"], [*configs], failures)
     assert told == {"orders": configs}
     assert [*failures.questions] == ["topic configs of gone"]
 
@@ -346,7 +347,7 @@ def test_a_broker_that_is_slow_to_tell_its_disks_is_not_away():
         raise KafkaTimeoutError("no answer within 30 s")
 
     failures = Failures()
-    assert ask_log_directories(SimpleNamespace(send=send), [1], [KEY], failures) == ([], {})
+    assert ask_log_directories(asking(send), [1], [KEY], failures) == ([], {})
     assert failures.brokers == {}
     assert failures.questions == {"replica sizes of broker 1": "KafkaTimeout: no answer within 30 s"}
 
@@ -381,31 +382,26 @@ def test_values_of_configs_that_are_too_long_are_not_known():
     assert ask_topic_configs(answering(result), [1], ["t"], ["a", "b"], Failures()) == {"t": {"b": "9"}}
 
 
+def reassigning(adding=(), removing=()):
+    row = SimpleNamespace(partition_index=0, adding_replicas=[*adding], removing_replicas=[*removing])
+    return SimpleNamespace(error_code=0, topics=[SimpleNamespace(name="t", partitions=[row])])
+
+
 @pytest.mark.parametrize(("liars", "moving"), [([1], {}), ([1, 2], {KEY: ((2,), ())})])
 def test_one_broker_that_says_a_partition_moves_is_not_believed(liars, moving):
     """No window is judged while a reassignment runs: one broker would silence every verdict."""
-
-    def send(_, broker_id):
-        row = SimpleNamespace(partition_index=0, adding_replicas=[2], removing_replicas=[])
-        topic = SimpleNamespace(name="t", partitions=[row])
-        return SimpleNamespace(error_code=0, topics=[topic] if broker_id in liars else [])
-
-    failures = Failures()
-    assert ask_reassignments(SimpleNamespace(send=send), [1, 2, 3, 4], failures) == moving
+    lie, failures = reassigning(adding=[2]), Failures()
+    connection = asking(lambda _, broker_id: lie if broker_id in liars else SimpleNamespace(error_code=0, topics=[]))
+    assert ask_reassignments(connection, [1, 2, 3, 4], failures) == moving
     assert not failures.questions
 
 
 @pytest.mark.parametrize(("controller", "moving", "refused"), [(5, {KEY: ((), (3,))}, []), (6, {}, ["reassignments"])])
 def test_brokers_that_know_no_reassignments_leave_them_to_the_controller(controller, moving, refused):
     """With ZooKeeper: NOT_CONTROLLER."""
-    row = SimpleNamespace(partition_index=0, adding_replicas=[], removing_replicas=[3])
-    told = SimpleNamespace(error_code=0, topics=[SimpleNamespace(name="t", partitions=[row])])
-
-    def send(_, broker_id):
-        return told if broker_id == controller else SimpleNamespace(error_code=41)
-
-    failures = Failures()
-    assert ask_reassignments(SimpleNamespace(send=send), [1, 2, 3, 4, 5], failures) == moving
+    told, refusal, failures = reassigning(removing=[3]), SimpleNamespace(error_code=41), Failures()
+    connection = asking(lambda _, broker_id: told if broker_id == controller else refusal)
+    assert ask_reassignments(connection, [1, 2, 3, 4, 5], failures) == moving
     assert [*failures.questions] == refused
 
 
@@ -426,13 +422,12 @@ def test_partitions_that_no_topic_has_are_named_once():
 def test_a_topic_that_may_no_longer_be_described_is_named_and_not_taken_for_deleted():
     """Brokers leave it out of their answers about all topics; asked for it, they refuse. One of three lies about another."""
 
-    def ask(request):
-        def answer(codes):
-            topics = [SimpleNamespace(name=one.name, error_code=codes[one.name]) for one in request.topics or ()]
-            return SimpleNamespace(brokers=[], topics=topics)
+    codes = {"a:1": {"gone": 3, "secret": 29}, "b:2": {"gone": 29, "secret": 29}, "c:3": {"gone": 3, "secret": 29}}
 
-        true, lies = {"gone": 3, "secret": 29}, {"gone": 29, "secret": 29}
-        return {"a:1": answer(true), "b:2": answer(lies), "c:3": answer(true)}
+    def ask(request):
+        names = [one.name for one in request.topics or ()]
+        told = {at: [SimpleNamespace(name=one, error_code=own[one]) for one in names] for at, own in codes.items()}
+        return {at: SimpleNamespace(brokers=[], topics=topics) for at, topics in told.items()}
 
     connection = SimpleNamespace(ask_metadata=ask, unheard=())
     past = [earlier(topic="gone"), earlier(topic="secret")]
@@ -447,9 +442,8 @@ def test_a_topic_that_may_no_longer_be_described_is_named_and_not_taken_for_dele
 
 
 def test_a_follower_is_not_ahead_of_its_leader():
-    key = TopicPartition("orders", 0)
-    disk = DescribedReplica(2, "/d", key, 5, -(2**63), is_future=False)
-    rows = _replica_states({key: partition()}, [disk], {key: OffsetAt(0, -1)}, {key: OffsetAt(10, -1)})
+    disk = DescribedReplica(2, "/d", KEY, 5, -(2**63), is_future=False)
+    rows = _replica_states({KEY: partition()}, [disk], {KEY: OffsetAt(0, -1)}, {KEY: OffsetAt(10, -1)})
     assert max(row.log_end_offset for row in rows) == 10
 
 
@@ -457,9 +451,8 @@ def test_groups_that_one_broker_makes_up_hold_no_run(monkeypatch):
     """A coordinator may claim any number of groups, and answer late."""
     monkeypatch.setattr("pipeline.sources.live.reading.time.monotonic", itertools.count(0, 100).__next__)
     named = [{"group_id": f"g{number}"} for number in range(1_000)]
-    client, asked = group_client({}), state()
-    client.list_groups, client.describe_groups = lambda **_: named, lambda ids: {ids[0]: {}}
-    client.list_group_offsets = lambda name: {name: {}}
+    answers = {"describe_groups": lambda ids: {ids[0]: {}}, "list_group_offsets": lambda name: {name: {}}}
+    client, asked = SimpleNamespace(list_groups=lambda **_: named, **answers), state()
     assert ask_groups(SimpleNamespace(admin=client, broker_ids=(1,)), asked) == ()
     assert asked.failures.questions == {"consumer groups": "997 groups were not asked: the others took 300 s"}
 
@@ -524,8 +517,9 @@ def test_a_member_whose_bytes_mean_nothing_ends_no_run(assigned):
     as_before = client.describe_groups
 
     def describe(ids):
-        decoded = ConsumerProtocolAssignment.decode(assigned).to_dict() if ids == ["odd"] else None
-        return {"odd": {"members": [{"member_assignment": decoded}]}} if decoded else as_before(ids)
+        if ids != ["odd"]:
+            return as_before(ids)
+        return {"odd": {"members": [{"member_assignment": ConsumerProtocolAssignment.decode(assigned).to_dict()}]}}
 
     client.describe_groups = describe
     rows = ask_groups(SimpleNamespace(admin=client, broker_ids=(1,)), state())
