@@ -8,8 +8,7 @@ from tests.lab.fidelity.published import read_published
 
 
 def summarise(name, *variants, seeds=(1, 2, 3, 4, 5)):
-    scenario = load_scenario(name)
-    return summarise_variants(scenario.select(variants), seeds)
+    return summarise_variants(load_scenario(name).select(variants), seeds)
 
 
 def test_the_hour_behind_kip_794():

@@ -90,8 +90,7 @@ def answer_by_oracle(number, state):
 
 @pytest.mark.parametrize("answer", [answer_by_kernel, answer_by_oracle])
 def test_every_draw_is_kafkas(asked, answer):
-    wrong = [state for number, (state, drawn) in enumerate(asked) if answer(number, state) != drawn]
-    assert wrong == []
+    assert [state for number, (state, drawn) in enumerate(asked) if answer(number, state) != drawn] == []
     assert len(asked) >= 10_000
 
 

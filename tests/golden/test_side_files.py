@@ -157,8 +157,7 @@ def test_leader_terms_against_leader_epoch_checkpoints(specimens, metadata_direc
             (leader,) = (
                 t.leader_id for t in terms if (t.topic_id, t.leader_epoch) == (partition.topic_id, epoch.epoch)
             )
-            state = history.state_at(AT_LAST_MS).partitions[partition.topic_partition]
-            assert leader in state.replicas
+            assert leader in history.state_at(AT_LAST_MS).partitions[partition.topic_partition].replicas
             checked += 1
     assert checked > 40
     (epoch_0,) = (

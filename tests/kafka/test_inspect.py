@@ -82,8 +82,7 @@ def test_records(capture_folder, dumped_records, capsys):
             ],
         }.items() <= rows[path].items(), path
         assert min(map(int, stamps)) >= rows[path]["min_timestamp_ms"]
-    markers = sum(row["control_batch_count"] for row in rows.values())
-    assert markers > 0
+    assert sum(row["control_batch_count"] for row in rows.values()) > 0
     assert sum(row["record_count"] for row in rows.values()) > 100_000
 
 
@@ -116,8 +115,7 @@ def test_side_files(capture_folder, dumped_indexes, ending):
     dumps = {path: text for path, text in dumped_indexes.items() if path.endswith(f".{ending}")}
     assert len(files) == len(dumps) > 2
     for path in files:
-        printed = [line.strip() for line in dumps[str(path)].splitlines()]
-        assert format_entries(path) == printed, path
+        assert format_entries(path) == [line.strip() for line in dumps[str(path)].splitlines()], path
 
 
 def test_sizes_and_offsets_are_what_the_broker_says(capture_folder, capsys):

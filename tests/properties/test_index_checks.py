@@ -98,8 +98,7 @@ def test_a_wrong_timestamp_is_found(appends, data):
     row = data.draw(st.integers(0, len(times) - 1))
     spoilt = times.copy()
     spoilt[row, 0] += data.draw(st.sampled_from([-5000, -1, 1, 5000]))
-    problems = check_time_index("t", time_index(spoilt), scan)
-    assert 12 * row in {problem.position for problem in problems}
+    assert 12 * row in {problem.position for problem in check_time_index("t", time_index(spoilt), scan)}
 
 
 def test_entries_of_the_first_brokers_have_the_first_offset():

@@ -95,8 +95,7 @@ def test_a_rack_that_leads_one_partition_needs_bytes():
     traffic, batches = record(leaders=leaders)
     found = identify_baseline(traffic, batches, 3, racks=led)
     assert (found.strategy, found.settings["client.rack"].value, found.confidence) == (AWARE, "b", 0.5)
-    few = traffic.choose(slice(0, 100))
-    assert find_client_rack(few, batches.select(slice(0, 20)), led) == ""
+    assert find_client_rack(traffic.choose(slice(0, 100)), batches.select(slice(0, 20)), led) == ""
     keyed = replace(traffic, key_index=np.zeros(len(traffic), np.int32), keys=np.zeros(1, np.int64))
     assert find_client_rack(keyed, batches, led) == ""
 

@@ -64,8 +64,7 @@ def test_delays_within_spans_vary_as_they_did(lengths):
 
 def test_each_span_keeps_its_mean():
     means = changing(between(1, 5)).reshape(SPANS, SPAN_MS).mean(axis=1)
-    drawn = spell_out(fluctuate(follow(means), 7))
-    assert drawn.reshape(SPANS, SPAN_MS).mean(axis=1) == pytest.approx(means)
+    assert spell_out(fluctuate(follow(means), 7)).reshape(SPANS, SPAN_MS).mean(axis=1) == pytest.approx(means)
 
 
 def test_after_the_last_scrape_a_broker_is_as_slow_as_it_was_on_average_before():
@@ -80,8 +79,7 @@ def test_delays_follow_each_other_however_long_spans_are():
         follow([1.0]), delay_series=tuple(zip(starts_ms.tolist(), changing(between(1, 5))[:99_000:1_000], strict=True))
     )
     for stream in range(200):
-        drawn_ms = [at_ms for at_ms, _ in fluctuate(model, stream).delay_series]
-        assert np.diff(drawn_ms).min() > 0
+        assert np.diff([at_ms for at_ms, _ in fluctuate(model, stream).delay_series]).min() > 0
 
 
 def test_a_delay_that_stays_for_minutes_hardly_changes_within_a_span():

@@ -35,8 +35,7 @@ def infer_batch_size(bounds, limit_bytes):
     evidence = RuleEvidence({}, {}, 100, limit_bytes, 0, 0.5, 0.9, {})
     traffic, batches = make_session([3, 3], batch_bytes=0, record_ratio=1.0, codec="none")
     told = {"linger": Bounds(0.0, 0, 5.0, ""), "batch_bytes": bounds, "rule": SwitchRule.BYTES, "evidence": evidence}
-    found = infer_settings(CLIENT, traffic, batches, **told)
-    return found["batch.size"].value
+    return infer_settings(CLIENT, traffic, batches, **told)["batch.size"].value
 
 
 @pytest.mark.parametrize(
@@ -100,8 +99,7 @@ def test_records_of_several_sizes_are_measured_by_their_bytes():
     stored = replace(batches, base_ms=np.cumsum(counts), size_bytes=61 + 100 + plain // 2)
 
     assert measure_compression(traffic, stored) == Compression(500_000, 100)
-    some_are_missing = traffic.choose(slice(0, len(traffic) - 1))
-    assert measure_compression(some_are_missing, stored) != Compression(500_000, 100)
+    assert measure_compression(traffic.choose(slice(0, len(traffic) - 1)), stored) != Compression(500_000, 100)
 
 
 def test_batches_that_claim_millions_of_records_take_no_memory():

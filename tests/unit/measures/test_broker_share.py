@@ -183,5 +183,4 @@ def test_a_partition_hot_by_one_key_by_luck_and_by_neither():
     # without a key: 0 0 250 300, mean 137.5; and what is beyond luck
     remainder = [-137.5 - 112.5 + bound, -137.5, 112.5 + 137.5 - bound, 162.5]
     assert [row.remainder_bytes for row in rows] == pytest.approx(remainder, abs=0.01)
-    hot = measure_brokers(loads, {}, (0, 1, 2), keys)[1]
-    assert hot.heavy_keys_term == pytest.approx(750 / 4_000)
+    assert measure_brokers(loads, {}, (0, 1, 2), keys)[1].heavy_keys_term == pytest.approx(750 / 4_000)

@@ -73,8 +73,7 @@ def test_keys_lie_and_move_as_one_by_one(replayed, name, count):
     for window in (1, 2):
         sums = of_candidate(plan, found, f"{name} {count}", window)
         slow = replay_slowly(name, count, traffic, window, before=window - 1)
-        by_partition = dict(enumerate(sums.cells[:, RECORDS].tolist()))
-        assert +Counter(by_partition) == +slow["records"]
+        assert +Counter(dict(enumerate(sums.cells[:, RECORDS].tolist()))) == +slow["records"]
         assert +Counter(dict(enumerate(sums.cells[:, BYTES].tolist()))) == +slow["bytes"]
         assert {
             "moved_keys": sums.totals.moved_keys,

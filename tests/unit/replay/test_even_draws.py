@@ -16,8 +16,7 @@ def test_a_few_seeds_in_a_row_cover_all_of_the_range(step, count):
     """No gap of more than three times the mean one, wherever they begin."""
     for first in (1, 17, 1_000_000):
         drawn = np.sort(draw(step, "a", range(first, first + count)))
-        gaps = np.diff([*drawn, drawn[0] + 1])
-        assert gaps.max() < 3 / count
+        assert np.diff([*drawn, drawn[0] + 1]).max() < 3 / count
         assert 0 <= drawn[0] < drawn[-1] < 1
 
 

@@ -66,8 +66,7 @@ def test_the_recorded_partition_of_keyless_records_is_no_input(candidate):
     assert (shuffled != traffic.partition).any()
     first = told(simulate([traffic], candidate)[0])
     for partition in (shuffled, constant):
-        other = dataclasses.replace(traffic, partition=partition)
-        assert told(simulate([other], candidate)[0]) == first
+        assert told(simulate([dataclasses.replace(traffic, partition=partition)], candidate)[0]) == first
 
 
 def test_keys_in_use_lie_where_they_lay():

@@ -139,8 +139,7 @@ def test_epochs_of_one_producer_are_one_client():
 
 def test_a_client_that_was_restarted_is_two_producers():
     sessions = [*(session(window, 7, LOAD) for window in (0, 1)), *(session(window, 8, LOAD) for window in (2, 3))]
-    found = fit(sessions, {window: {APP: LOAD} for window in range(4)})
-    assert set(found.values()) == {("app", 0)}
+    assert set(fit(sessions, {window: {APP: LOAD} for window in range(4)}).values()) == {("app", 0)}
 
 
 def test_two_producers_at_once_are_not_one_client():

@@ -11,8 +11,7 @@ def test_a_further_run_lies_in_the_range_nine_times_of_ten(seed_count):
     """Student's own table, by trying: 40,000 times so many seeds and one run more."""
     runs = np.random.default_rng(seed_count).normal(0.5, 0.02, (seed_count + 1, 40_000))
     low, median, high = expect_range(runs[:-1], least=-np.inf)
-    inside = ((low <= runs[-1]) & (runs[-1] <= high)).mean()
-    assert inside == pytest.approx(0.9, abs=0.007)
+    assert ((low <= runs[-1]) & (runs[-1] <= high)).mean() == pytest.approx(0.9, abs=0.007)
     assert ((low <= median) & (median <= high)).all()
 
 

@@ -191,8 +191,7 @@ def test_a_candidate_has_a_trust_of_its_own(in_use):
     doubted = comparison_row(topic, other, ALL_TRUSTED | {"trust": "not trustworthy: no arrivals are stored"})["trust"]
     assert comparison_row(topic, other, ALL_TRUSTED)["trust"].startswith("not trustworthy: too uncertain: broker ")
     assert doubted.startswith("not trustworthy: no arrivals are stored; too uncertain: broker ")
-    narrow = dataclasses.replace(other, runs=in_use)
-    assert comparison_row(topic, narrow, ALL_TRUSTED)["trust"] == Trust.TRUSTED
+    assert comparison_row(topic, dataclasses.replace(other, runs=in_use), ALL_TRUSTED)["trust"] == Trust.TRUSTED
 
 
 @pytest.mark.parametrize(

@@ -118,8 +118,7 @@ def test_groups_are_described_when_somebody_cares_to():
     ],
 )
 def test_scrapes_are_expected_while_the_instance_lived(pages, expected):
-    source = ProducerMetrics(kind="producer_metrics", path=Path("p"))
-    assert arrivals(source, pages=pages) == expected
+    assert arrivals(ProducerMetrics(kind="producer_metrics", path=Path("p")), pages=pages) == expected
 
 
 def sampled(kind, instance, *seconds):

@@ -170,8 +170,7 @@ def test_maintenance_leaves_a_checkpoint_and_drops_commits_older_than_a_week(war
     for old in log.glob("0*"):
         os.utime(old, (NOON.timestamp() - 30 * 86400,) * 2)
     maintain_tables(warehouse, as_of_ms=NOON_MS + DAY_MS)  # joins the files of today, which is a commit
-    names = {path.name for path in log.glob("*.json")}
-    assert names == {f"{10:020d}.json"}
+    assert {path.name for path in log.glob("*.json")} == {f"{10:020d}.json"}
     assert load_rows(warehouse, CONSUMER_GROUPS).num_rows == 8
 
 

@@ -62,8 +62,7 @@ def rows_of(tmp_path, limit, **changes):
 
 def frame_of(spark, rows, parts=1):
     """Rows as Spark spreads them."""
-    declared = format_sql_schema(rows.schema)
-    return spark.createDataFrame(rows, declared).repartition(parts)
+    return spark.createDataFrame(rows, format_sql_schema(rows.schema)).repartition(parts)
 
 
 def traffic_of(spark, keys, others, parts=1):

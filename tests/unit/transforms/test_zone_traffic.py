@@ -61,8 +61,7 @@ def brief(rows):
 
 
 def test_columns_are_the_tables():
-    empty = measure([(0, 1, 10)], racks={1: None, 2: ""})
-    assert empty == []
+    assert measure([(0, 1, 10)], racks={1: None, 2: ""}) == []
     [row, *_] = measure([(0, 1, 10)])
     assert row.keys() == {column.name for column in ZONE_TRAFFIC.columns} - {"cluster", "run_id"}
 

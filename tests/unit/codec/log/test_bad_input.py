@@ -185,8 +185,7 @@ def test_timestamps_wrap_as_in_java(tmp_path):
     records = [make_records(1)[0]]
     payload = write_records(records, base_offset=0, base_timestamp_ms=START_MS - 2**62)
     data = make_batch(records, payload=payload, base_timestamp_ms=2**62 + 2**61)
-    scan = records_of(tmp_path, data)
-    assert scan.timestamp_ms.tolist() == [2**62 + 2**61 + 2**62 - 2**64]
+    assert records_of(tmp_path, data).timestamp_ms.tolist() == [2**62 + 2**61 + 2**62 - 2**64]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -87,8 +87,7 @@ def test_rows_of_a_segment_that_mixes_formats(tmp_path):
 
 
 def nested(_, data):
-    inner = make_wrapper(RECORDS, magic=1)
-    return gzip.compress(inner)
+    return gzip.compress(make_wrapper(RECORDS, magic=1))
 
 
 BROKEN = [

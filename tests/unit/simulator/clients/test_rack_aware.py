@@ -25,8 +25,7 @@ ROUND_ROBIN = {"partitioner.class": "org.apache.kafka.clients.producer.RoundRobi
 def test_a_rack_counts_where_the_built_in_partitioner_asks_for_it(version, config, strategy, client_rack):
     resolved = resolve_producer(JAVA, version, config)
     assert (resolved.strategy, resolved.settings.client_rack) == (strategy, client_rack)
-    said = " ".join(resolved.notes)
-    assert ("client.rack" in said) == (client_rack == "")
+    assert ("client.rack" in " ".join(resolved.notes)) == (client_rack == "")
 
 
 @pytest.mark.parametrize("others", [{}, {"client.rack": ""}, {"client.rack": " "}, ROUND_ROBIN])

@@ -102,8 +102,7 @@ def test_the_draft_alternates_large_and_small_batches_where_the_release_does_not
 
 
 def test_appended_bytes_are_counted_with_the_header():
-    body = measure_body_bytes(-1, 512)
-    assert BATCH_HEADER_BYTES + measure_record_bytes(body, 0, 0) == 582
+    assert BATCH_HEADER_BYTES + measure_record_bytes(measure_body_bytes(-1, 512), 0, 0) == 582
     assert 29 * 582 == 16_878
 
 

@@ -121,8 +121,7 @@ request = CollectRequest(paths=[Path({str(disk.root)!r})], config=load_config(Pa
     cluster="demo", host="", keep_ms={DAY_MS}, as_of_ms={NOW_MS}, run_id="killed", unit_bytes=2048, commit_bytes=2048)
 collect(request, Killed({landing.location!r}), RateLimit(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None))
 """
-    done = subprocess.run([sys.executable, "-c", program], check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
     assert 0 < sum(add_up(collected(config, landing))["batches"].values()) < len(batches)
     run_collector(config, disk, landing)
     assert add_up(collected(config, landing)) == add_up(read_once(config, disk))

@@ -107,8 +107,7 @@ def test_packing_loses_nothing_and_does_not_depend_on_order(seed):
     groups = pack(reads, target_bytes=500, least=2)
     assert sorted((r for group in groups for r in group), key=lambda r: r.path) == sorted(reads, key=lambda r: r.path)
     assert pack(reads[::-1], target_bytes=500, least=2) == groups
-    total_bytes = sum(read.size_bytes for read in reads)
-    assert len(groups) == min(len(reads), max(2, -(-total_bytes // 500)))
+    assert len(groups) == min(len(reads), max(2, -(-sum(read.size_bytes for read in reads) // 500)))
 
 
 @pytest.mark.parametrize(

@@ -151,8 +151,7 @@ def test_tls_that_does_not_fit(tmp_path):
         plain = site.url.replace("https", "http")
         assert "https rather than http" in refusal(f"{plain}/metrics", attempts=1)
     with serving({"/metrics": Answer(PAGE)}) as site:
-        said = refusal(f"{site.url.replace('http', 'https')}/metrics", pauses)
-        assert "is it http rather than https" in said
+        assert "is it http rather than https" in refusal(f"{site.url.replace('http', 'https')}/metrics", pauses)
     assert pauses == []  # another attempt would fare alike
     with pytest.raises(ConfigError, match="tls_config"):
         read("https://127.0.0.1:1/", tls_config=TlsConfig(ca_file=tmp_path / "none.pem"))

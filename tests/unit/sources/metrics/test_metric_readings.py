@@ -220,8 +220,7 @@ def test_exporters_are_scraped_now_and_pages_kept(tmp_path):
         reading = read({**source, "access": {"attempts": 1}})
         past = cluster(source, as_of="2026-01-01T00:00:00Z")
         recorded = read_metrics(past, SPAN, 60_000, now_ms=NOW_MS + 1, pause=None, clock=lambda: NOW_MS + 1)
-    kept = {path.parent.name: path.read_text() for path in tmp_path.glob("*/*")}
-    assert kept == {"good": good, "4": good}
+    assert {path.parent.name: path.read_text() for path in tmp_path.glob("*/*")} == {"good": good, "4": good}
     assert {page.observed_at_ms for page in reading.listed["exporter_urls"]} == {NOW_MS}
     reasons = {problem.path.rpartition("/")[2]: problem.reason for problem in reading.problems["exporter_urls"]}
     for name, word in (("html", "HTML"), ("half", "# EOF"), ("cut", "broke off")):
@@ -511,8 +510,7 @@ def test_a_server_gives_so_many_bytes(monkeypatch):
     """It is not asked any more then."""
     monkeypatch.setattr(sample_rows, "MOST_SAMPLE_BYTES", 10_000)
     many = [series([AT_S, "5"], instance=f"{number}", client_id="c" * 500) for number in range(50)]
-    reading = read_server(matrix(*many), count=1)
-    assert reasons_of(reading)[0].startswith("its samples take more than")
+    assert reasons_of(read_server(matrix(*many), count=1))[0].startswith("its samples take more than")
 
 
 def test_the_first_warnings_of_a_server_are_kept():

@@ -33,8 +33,7 @@ NOW_H = 1000
 )
 def test_by_hand(stamps_h, events_h, outliers, lateness_h):
     times = assign_event_times(np.array(stamps_h, dtype=np.int64) * HOUR_MS, NOW_H * HOUR_MS)
-    expected = [h if h == NO_TIMESTAMP else h * HOUR_MS for h in events_h]
-    assert times.event_time_ms.tolist() == expected
+    assert times.event_time_ms.tolist() == [h if h == NO_TIMESTAMP else h * HOUR_MS for h in events_h]
     assert np.flatnonzero(times.is_outlier).tolist() == outliers
     assert times.lateness_ms.tolist() == [h * HOUR_MS for h in lateness_h]
 

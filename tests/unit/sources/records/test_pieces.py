@@ -36,5 +36,4 @@ def test_many_small_pieces_take_little_more_room_than_their_rows():
 
 
 def test_arrivals_count_their_records():
-    chunk = pa.table({"record_count": [3, 4]})
-    assert Piece(Kind.ARRIVALS, chunk).row_count == 7
+    assert Piece(Kind.ARRIVALS, pa.table({"record_count": [3, 4]})).row_count == 7
