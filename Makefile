@@ -37,7 +37,7 @@ $(READY): pyproject.toml requirements-dev.lock requirements-setup.lock .ci/setup
 run: $(READY) ## the whole pipeline on the committed capture, by Airflow (ARGS="--engine sail": without Java)
 	@$(BIN)/python -m tests.lab.demo $(ARGS)
 
-LAB_TESTS = $(wildcard tests/lab/test_*.py tests/lab/*/test_*.py tests/lab/*/*/test_*.py)
+LAB_TESTS = $(filter-out tests/lab/real/%,$(wildcard tests/lab/test_*.py tests/lab/*/test_*.py tests/lab/*/*/test_*.py))
 test-unit: $(READY) ## tests without Spark, Airflow and Kafka, for the inner loop
 	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests/unit tests/properties $(LAB_TESTS) tests/golden $(ARGS)
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli import main
-from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
 from pipeline.codec.tools.tool_text import parse_log_dirs_describe
-from tests.kafka.conftest import DEEP_TOPICS, dump
+from tests.kafka.conftest import DEEP_TOPICS
 from tests.lab.cluster import run_tool
 
 BATCH = re.compile(
@@ -84,38 +83,6 @@ def test_records(capture_folder, dumped_records, capsys):
         assert min(map(int, stamps)) >= rows[path]["min_timestamp_ms"]
     assert sum(row["control_batch_count"] for row in rows.values()) > 0
     assert sum(row["record_count"] for row in rows.values()) > 100_000
-
-
-def format_entries(path: Path) -> list[str]:
-    """A side file's entries as the tool prints them."""
-    base = int(path.stem)
-    if path.suffix == ".index":
-        index = read_offset_index(path, base)
-        return [f"offset: {o} position: {p}" for o, p in zip(index.offset, index.position, strict=True)]
-    if path.suffix == ".timeindex":
-        times = read_time_index(path, base)
-        return [f"timestamp: {t} offset: {o}" for t, o in zip(times.timestamp_ms, times.offset, strict=True)]
-    aborted = read_transaction_index(path)
-    columns = (aborted.producer_id, aborted.first_offset, aborted.last_offset, aborted.last_stable_offset)
-    names = "version: 0 producerId: {} firstOffset: {} lastOffset: {} lastStableOffset: {}"
-    return [names.format(*entry) for entry in zip(*columns, strict=True)]
-
-
-ENDINGS = ("index", "timeindex", "txnindex")
-
-
-@pytest.fixture(scope="module")
-def dumped_indexes(capture_folder):
-    return dump([path for ending in ENDINGS for path in sorted(capture_folder.rglob(f"*.{ending}"))])
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_side_files(capture_folder, dumped_indexes, ending):
-    files = sorted(capture_folder.rglob(f"*.{ending}"))
-    dumps = {path: text for path, text in dumped_indexes.items() if path.endswith(f".{ending}")}
-    assert len(files) == len(dumps) > 2
-    for path in files:
-        assert format_entries(path) == [line.strip() for line in dumps[str(path)].splitlines()], path
 
 
 def test_sizes_and_offsets_are_what_the_broker_says(capture_folder, capsys):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.codec.log.batch_headers import HEADER_ROW, HeaderScan
-from pipeline.codec.records.key_ids import KeySecret, make_key_ids
+from pipeline.codec.records.key_ids import KeySecret, make_key_ids, number_of_id
 from pipeline.codec.records.key_table import KeyCounter
 from pipeline.codec.records.record_kernels import number_keys
 from pipeline.codec.records.record_scan import RECORD_ROW, RecordScan
@@ -169,6 +169,9 @@ def test_ids_are_keyed_blake2b(keys, secret):
     for is_clear, person in ((False, b""), (True, b"clear")):
         expected = [hashlib.blake2b(key, digest_size=16, key=secret, person=person).hexdigest() for key in keys]
         assert make_key_ids(KeySecret(secret), keys, is_clear=is_clear) == expected
+        assert [number_of_id(one) for one in expected] == [
+            int.from_bytes(bytes.fromhex(one)[:8], "big", signed=True) for one in expected
+        ]
 
 
 def test_a_secret_shows_itself_nowhere():

@@ -81,19 +81,8 @@ def test_a_search_ends_at_its_bound_and_its_plan_says_so(gains_asked, monkeypatc
     assert sum(gains_asked) < examined / 2
     shuffled = random.Random(2).sample(partitions, len(partitions))
     assert plan_replicas(shuffled, brokers[::-1], target_ratio=TARGET) == plan
-    hot = HotBroker(
-        broker_id=0,
-        window_start_ms=0,
-        share_ratio=before,
-        target_ratio=TARGET,
-        load_follows=False,
-        keyed=frozenset(),
-        answers=None,
-        healed={},
-        max_moved_bytes=None,
-        fair_share=1 / 12,
-        unit_count=1e6,
-    )
+    of = {"share_ratio": before, "target_ratio": TARGET, "fair_share": 1 / 12, "unit_count": 1e6}
+    hot = HotBroker(broker_id=0, window_start_ms=0, load_follows=False, **of)
     (row,) = recommend(hot, partitions, brokers, ())
     assert BEST_FOUND in row.text
     monkeypatch.undo()

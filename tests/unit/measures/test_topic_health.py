@@ -1,6 +1,5 @@
 """A topic beside what chance gives: which peaks are placed, and which are chance without."""
 
-import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -14,19 +13,11 @@ from pipeline.measures.topic_health import (
     normal_peak_p_value,
     place_units,
 )
+from tests.memory import tracing_memory
 
-EVEN = TopicCounts(
-    partition_count=100,
-    record_count=1_000_000,
-    peak_to_mean=None,
-    batch_unit_count=10_000.0,
-    keyed_ratio=0.0,
-    effective_key_count=None,
-    top_key_ratio=None,
-    broker_count=3,
-    consumer_count=0,
-    seed=7,
-)
+KEYLESS = {"keyed_ratio": 0.0, "effective_key_count": None, "top_key_ratio": None}
+COUNTS = {"partition_count": 100, "record_count": 1_000_000, "batch_unit_count": 10_000.0, "peak_to_mean": None}
+EVEN = TopicCounts(**COUNTS, **KEYLESS, broker_count=3, consumer_count=0, seed=7)
 
 
 @pytest.mark.parametrize("partition_count", [51, 100, 200])
@@ -59,9 +50,7 @@ def test_a_heavy_key_is_placed_sooner():
 
 
 def test_placements_on_very_many_partitions_take_no_memory():
-    tracemalloc.start()
-    peaks = place_units(100_000, 1, seed=7, heavy_ratios=(1.0,))
-    peak_bytes = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    with tracing_memory() as peak_bytes:
+        peaks = place_units(100_000, 1, seed=7, heavy_ratios=(1.0,))
+        assert peak_bytes() < 50_000_000  # of all rounds at once 800 MB
     assert set(peaks.tolist()) == {100_000.0}
-    assert peak_bytes < 50_000_000  # of all rounds at once 800 MB

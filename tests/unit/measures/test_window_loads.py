@@ -12,7 +12,7 @@ from tests.loads import PartitionKeys, PartitionLoad, TopicKeys, columns_of
 
 def random_loads(rng):
     places = [
-        (topic, topic_id, partition, leader_id)
+        {"topic": topic, "topic_id": topic_id, "partition": partition, "leader_id": leader_id}
         for topic in ("a", "a-b", "ä", "b")
         for topic_id in ("", "x")[: rng.randint(1, 2)]
         for partition in range(rng.randint(1, 12))
@@ -20,17 +20,14 @@ def random_loads(rng):
     ]
     return [
         PartitionLoad(
-            topic=topic,
-            topic_id=topic_id,
-            partition=partition,
-            leader_id=leader_id,
+            **place,
             size_bytes=rng.randint(0, 10**12),
             record_count=rng.randint(0, 10**9),
             batch_count=rng.randint(0, 10**6),
             batch_bytes_squared=rng.random() * 1e18,
             is_leader=rng.random() < 0.5,
         )
-        for topic, topic_id, partition, leader_id in places
+        for place in places
     ]
 
 
@@ -64,19 +61,8 @@ def test_rows_from_spark_in_any_order_are_the_same_columns():
 
 
 def test_a_window_without_traffic_or_partitions_has_no_loads():
-    empty = pa.table(
-        {
-            **{name: pa.array([], pa.string()) for name in ("topic", "topic_id")},
-            **{
-                name: pa.array([], pa.int64())
-                for name in ("partition", "leader_id", "size_bytes", "record_count", "batch_count")
-            },
-            **{
-                name: pa.array([], pa.float64())
-                for name in ("batch_bytes_squared", "heavy_ratio", "light_ratio", "light_unit_count")
-            },
-            "is_leader": pa.array([], pa.bool_()),
-        }
-    )
-    found = loads_of(empty)
+    kinds = dict.fromkeys(("topic", "topic_id"), pa.string())
+    kinds |= dict.fromkeys(("partition", "leader_id", "size_bytes", "record_count", "batch_count"), pa.int64())
+    kinds |= dict.fromkeys(("batch_bytes_squared", "heavy_ratio", "light_ratio", "light_unit_count"), pa.float64())
+    found = loads_of(pa.schema(kinds | {"is_leader": pa.bool_()}).empty_table())
     assert (found.topics, len(found.topic)) == ((), 0)

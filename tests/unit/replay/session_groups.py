@@ -34,12 +34,9 @@ def make_traffic(
     is_keyed = rng.random(record_count) < keyed_ratio
     key_index = np.where(is_keyed, rng.integers(0, max(1, key_count), record_count), NO_KEY).astype(np.int32)
     partition = np.where(is_keyed, key_index % partition_count, rng.integers(0, partition_count, record_count))
+    of = {"topic": topic, "topic_id": "", "producer_id": producer_id, "producer_epoch": 0, "start_ms": start_ms}
     return SessionTraffic(
-        topic=topic,
-        topic_id="",
-        producer_id=producer_id,
-        producer_epoch=0,
-        start_ms=start_ms,
+        **of,
         elapsed_ms=elapsed_ms,
         body_bytes=rng.integers(100, 500, record_count).astype(np.int32),
         partition=partition.astype(np.int32),

@@ -23,21 +23,11 @@ AWARE = Candidate(name="rack aware", config={"partitioner.rack.aware": "true"})
 
 
 def make_session(baseline=PLAIN, topic="orders"):
+    of = {"start_ms": START_MS, "topic": topic, "topic_id": "", "producer_id": 7, "producer_epoch": 0}
     counts = {"record_count": 10, "keyless_count": 10, "batch_count": 10, "counts": {}, "sampling_rate": 1.0}
-    return ProducerSession(
-        start_ms=START_MS,
-        topic=topic,
-        topic_id="",
-        producer_id=7,
-        producer_epoch=0,
-        pattern=Pattern.STEADY,
-        bytes_by_broker={},
-        bytes_by_slot=np.zeros(1, np.int64),
-        baseline=baseline,
-        compression=None,
-        timestamp_type="CreateTime",
-        **counts,
-    )
+    sizes = {"bytes_by_broker": {}, "bytes_by_slot": np.zeros(1, np.int64), "compression": None}
+    kind = {"pattern": Pattern.STEADY, "timestamp_type": "CreateTime", "baseline": baseline}
+    return ProducerSession(**of, **counts, **sizes, **kind)
 
 
 @pytest.mark.parametrize(

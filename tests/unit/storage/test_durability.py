@@ -31,17 +31,31 @@ def synced(monkeypatch):
     return paths
 
 
+@pytest.fixture
+def outbox(tmp_path):
+    """A warehouse with an empty outbox."""
+    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+    return tmp_path
+
+
+def refusal(refused, *arguments, match=None):
+    """The one line in which something is refused."""
+    with pytest.raises(StorageError, match=match) as raised:
+        refused(*arguments)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
 def files_of(folder):
     return {path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".crc")}
 
 
-def test_all_that_a_commit_writes_is_synced_and_the_folders_that_name_it(tmp_path, synced):
-    folder = table_path(tmp_path, ALERT_OUTBOX)
-    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+def test_all_that_a_commit_writes_is_synced_and_the_folders_that_name_it(synced, outbox):
+    folder = table_path(outbox, ALERT_OUTBOX)
     made = set(synced)
     synced.clear()
     before = files_of(folder)
-    queue(tmp_path, "a", "b")
+    queue(outbox, "a", "b")
 
     assert before <= made
     written = files_of(folder) - before
@@ -90,17 +104,13 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_table_is_refused_in_one_line_with_what_to_do(tmp_path, damage):
-    ensure_tables(tmp_path, (ALERT_OUTBOX,))
-    queue(tmp_path, "a")
-    queue(tmp_path, "b")
+def test_a_damaged_table_is_refused_in_one_line_with_what_to_do(outbox, damage):
+    queue(outbox, "a")
+    queue(outbox, "b")
     harm, words = DAMAGES[damage]
-    harm(table_path(tmp_path, ALERT_OUTBOX))
+    harm(table_path(outbox, ALERT_OUTBOX))
 
-    with pytest.raises(StorageError, match=words) as raised:
-        load_rows(tmp_path, ALERT_OUTBOX)
-    assert "\n" not in str(raised.value)
-    assert str(table_path(tmp_path, ALERT_OUTBOX)) in str(raised.value)
+    assert str(table_path(outbox, ALERT_OUTBOX)) in refusal(load_rows, outbox, ALERT_OUTBOX, match=words)
 
 
 def be_fifo(path):
@@ -110,30 +120,23 @@ def be_fifo(path):
 
 @pytest.mark.parametrize("which", [0, -1], ids=["the first commit", "the last commit"])
 @pytest.mark.parametrize("harm", [be_fifo, lambda path: os.truncate(path, (256 << 20) + 1)], ids=["a FIFO", "a giant"])
-def test_a_log_that_nobody_would_come_to_the_end_of_is_refused_in_one_line(tmp_path, harm, which):
-    ensure_tables(tmp_path, (ALERT_OUTBOX,))
-    queue(tmp_path, "a")
-    shutil.copytree(tmp_path / "gold", tmp_path / "after" / "gold")  # what this process keeps of the table is no help
-    odd = sorted((table_path(tmp_path / "after", ALERT_OUTBOX) / "_delta_log").glob("*.json"))[which]
+def test_a_log_that_nobody_would_come_to_the_end_of_is_refused_in_one_line(outbox, harm, which):
+    queue(outbox, "a")
+    shutil.copytree(outbox / "gold", outbox / "after" / "gold")  # what this process keeps of the table is no help
+    odd = sorted((table_path(outbox / "after", ALERT_OUTBOX) / "_delta_log").glob("*.json"))[which]
     harm(odd)
-    with pytest.raises(StorageError, match="restore this folder") as raised:
-        load_rows(tmp_path / "after", ALERT_OUTBOX)
-    assert str(odd) in str(raised.value)
-    assert "\n" not in str(raised.value)
+    assert str(odd) in refusal(load_rows, outbox / "after", ALERT_OUTBOX, match="restore this folder")
 
 
-def test_a_data_file_that_nobody_would_come_to_the_end_of_is_refused_in_one_line(tmp_path):
-    ensure_tables(tmp_path, (ALERT_OUTBOX,))
-    queue(tmp_path, "a")
-    (first,) = table_path(tmp_path, ALERT_OUTBOX).rglob("*.parquet")
-    queue(tmp_path, "b")
-    shutil.copytree(tmp_path / "gold", tmp_path / "after" / "gold")  # what this process keeps of the table is no help
-    odd = tmp_path / "after" / first.relative_to(tmp_path)
+def test_a_data_file_that_nobody_would_come_to_the_end_of_is_refused_in_one_line(outbox):
+    queue(outbox, "a")
+    (first,) = table_path(outbox, ALERT_OUTBOX).rglob("*.parquet")
+    queue(outbox, "b")
+    shutil.copytree(outbox / "gold", outbox / "after" / "gold")  # what this process keeps of the table is no help
+    odd = outbox / "after" / first.relative_to(outbox)
     be_fifo(odd)
-    with pytest.raises(StorageError, match=r"not a regular file.*restore this folder") as raised:
-        open_table(table_path(tmp_path / "after", ALERT_OUTBOX))
-    assert str(odd) in str(raised.value)
-    assert "\n" not in str(raised.value)
+    folder = table_path(outbox / "after", ALERT_OUTBOX)
+    assert str(odd) in refusal(open_table, folder, match=r"not a regular file.*restore this folder")
 
 
 def commit(folder, *actions):
@@ -157,86 +160,72 @@ FOREIGN = {
 
 @pytest.mark.parametrize("protocol", FOREIGN)
 def test_a_table_that_another_program_raised_is_refused_in_one_line_and_called_neither_damaged_nor_busy(
-    tmp_path, protocol
+    outbox, protocol
 ):
-    ensure_tables(tmp_path, (ALERT_OUTBOX,))
-    queue(tmp_path, "a")
+    queue(outbox, "a")
     given, words = FOREIGN[protocol]
-    commit(table_path(tmp_path, ALERT_OUTBOX), {"protocol": given})
-    with pytest.raises(StorageError, match=words) as raised:
-        queue(tmp_path, "b")
-    assert "\n" not in str(raised.value)
+    commit(table_path(outbox, ALERT_OUTBOX), {"protocol": given})
+    refusal(queue, outbox, "b", match=words)
 
 
-def test_a_commit_that_names_a_file_elsewhere_is_one_line(tmp_path):
-    ensure_tables(tmp_path, (ALERT_OUTBOX,))
-    folder = table_path(tmp_path, ALERT_OUTBOX)
+def test_a_commit_that_names_a_file_elsewhere_is_one_line(outbox):
+    folder = table_path(outbox, ALERT_OUTBOX)
     elsewhere = {"path": "file:///etc/hostname", "partitionValues": {}, "size": 1, "modificationTime": 0}
     commit(folder, {"add": {**elsewhere, "dataChange": True}})
-    with pytest.raises(StorageError) as raised:
-        load_rows(tmp_path, ALERT_OUTBOX)
-    assert str(raised.value).startswith(f"{folder}")
-    assert "\n" not in str(raised.value)
+    assert refusal(load_rows, outbox, ALERT_OUTBOX).startswith(f"{folder}")
 
 
-def test_no_row_is_added_to_a_table_whose_last_commit_may_be_lost(tmp_path):
-    ensure_tables(tmp_path, (ALERT_OUTBOX,))
-    queue(tmp_path, "a")
-    cut(last_commit(table_path(tmp_path, ALERT_OUTBOX)), 0)
+def test_no_row_is_added_to_a_table_whose_last_commit_may_be_lost(outbox):
+    queue(outbox, "a")
+    cut(last_commit(table_path(outbox, ALERT_OUTBOX)), 0)
 
-    with pytest.raises(StorageError, match="delete that file"):
-        merge_rows(rows_of(ALERT_OUTBOX, [], run_id="r"), tmp_path, ALERT_OUTBOX)
-    with pytest.raises(StorageError, match="delete that file"):
-        ensure_tables(tmp_path, (ALERT_OUTBOX,))
+    refusal(merge_rows, rows_of(ALERT_OUTBOX, [], run_id="r"), outbox, ALERT_OUTBOX, match="delete that file")
+    refusal(ensure_tables, outbox, (ALERT_OUTBOX,), match="delete that file")
 
 
-def test_a_log_is_read_again_only_where_it_changed(tmp_path):
-    ensure_tables(tmp_path, (ALERT_OUTBOX,))
-    path = table_path(tmp_path, ALERT_OUTBOX)
+def test_a_log_is_read_again_only_where_it_changed(outbox):
+    path = table_path(outbox, ALERT_OUTBOX)
     first = open_table(path)
     assert open_table(path) is first
     DeltaTable(path).alter.set_table_name("as another process does")
     second = open_table(path)
     assert second is not first
     assert (first.version(), second.version()) == (0, 1)
-    queue(tmp_path, "a")  # this process's own commit leaves the newest state behind
+    queue(outbox, "a")  # this process's own commit leaves the newest state behind
     assert open_table(path).version() == 2
-    assert load_rows(tmp_path, ALERT_OUTBOX).num_rows == 1
+    assert load_rows(outbox, ALERT_OUTBOX).num_rows == 1
 
 
-def test_a_restored_table_of_the_same_version_is_read_again(tmp_path):
-    ensure_tables(tmp_path, (ALERT_OUTBOX,))
-    path, copy = table_path(tmp_path, ALERT_OUTBOX), tmp_path / "copy"
+def test_a_restored_table_of_the_same_version_is_read_again(outbox):
+    path, copy = table_path(outbox, ALERT_OUTBOX), outbox / "copy"
     shutil.copytree(path, copy)
-    queue(tmp_path, "a")
+    queue(outbox, "a")
     shutil.rmtree(path)
     shutil.copytree(copy, path)
-    queue(tmp_path, "b", "c")
-    shutil.copytree(path, tmp_path / "other")
+    queue(outbox, "b", "c")
+    shutil.copytree(path, outbox / "other")
     shutil.rmtree(path)
     shutil.copytree(copy, path)
-    queue(tmp_path, "d")
+    queue(outbox, "d")
     shutil.rmtree(path)
-    shutil.copytree(tmp_path / "other", path)
-    assert load_rows(tmp_path, ALERT_OUTBOX)["message_id"].to_pylist() == ["b", "c"]
+    shutil.copytree(outbox / "other", path)
+    assert load_rows(outbox, ALERT_OUTBOX)["message_id"].to_pylist() == ["b", "c"]
 
 
-def test_a_log_is_checkpointed_every_ten_commits(tmp_path):
-    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+def test_a_log_is_checkpointed_every_ten_commits(outbox):
     for number in range(11):
-        queue(tmp_path, f"m{number}")
-    log = table_path(tmp_path, ALERT_OUTBOX) / "_delta_log"
+        queue(outbox, f"m{number}")
+    log = table_path(outbox, ALERT_OUTBOX) / "_delta_log"
     assert [path.name[:20] for path in log.glob("*.checkpoint.parquet")] == [f"{9:020d}"]
-    assert open_table(table_path(tmp_path, ALERT_OUTBOX)).count() == 11
+    assert open_table(table_path(outbox, ALERT_OUTBOX)).count() == 11
 
 
 @pytest.mark.parametrize("kept_bytes", [0, 500])
-def test_a_checkpoint_that_a_power_cut_left_torn_is_dropped(tmp_path, kept_bytes):
-    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+def test_a_checkpoint_that_a_power_cut_left_torn_is_dropped(outbox, kept_bytes):
     for number in range(12):
-        queue(tmp_path, f"m{number}")
-    copy = tmp_path / "after"  # another path: what this process keeps of the table is no help
-    shutil.copytree(tmp_path / "gold", copy / "gold")
+        queue(outbox, f"m{number}")
+    copy = outbox / "after"  # another path: what this process keeps of the table is no help
+    shutil.copytree(outbox / "gold", copy / "gold")
     (checkpoint,) = copy.rglob("*.checkpoint.parquet")
     cut(checkpoint, kept_bytes)
     assert load_rows(copy, ALERT_OUTBOX).num_rows == 12
@@ -244,19 +233,17 @@ def test_a_checkpoint_that_a_power_cut_left_torn_is_dropped(tmp_path, kept_bytes
     assert load_rows(copy, ALERT_OUTBOX).num_rows == 13
 
 
-def test_checkpoints_are_synced_before_the_commits_they_stand_for(tmp_path, synced):
-    ensure_tables(tmp_path, (ALERT_OUTBOX,))
+def test_checkpoints_are_synced_before_the_commits_they_stand_for(synced, outbox):
     for number in range(9):
-        queue(tmp_path, f"m{number}")
+        queue(outbox, f"m{number}")
     names = [path.name for path in synced]
     assert names.index(f"{9:020d}.checkpoint.parquet") < names.index("_last_checkpoint") < names.index(f"{9:020d}.json")
 
 
-def test_a_commit_that_another_writer_has_not_named_yet_counts_for_nothing(tmp_path):
-    ensure_tables(tmp_path, (ALERT_OUTBOX,))
-    log = table_path(tmp_path, ALERT_OUTBOX) / "_delta_log"
+def test_a_commit_that_another_writer_has_not_named_yet_counts_for_nothing(outbox):
+    log = table_path(outbox, ALERT_OUTBOX) / "_delta_log"
     (log / "00000000000000000001.json#1").symlink_to(
         log / "gone"
     )  # as one that is renamed between a listing and a look
-    assert find_version(table_path(tmp_path, ALERT_OUTBOX)) == 0
-    assert open_table(table_path(tmp_path, ALERT_OUTBOX)).version() == 0
+    assert find_version(table_path(outbox, ALERT_OUTBOX)) == 0
+    assert open_table(table_path(outbox, ALERT_OUTBOX)).version() == 0

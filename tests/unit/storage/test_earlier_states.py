@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.storage.files import list_data_files
 from pipeline.storage.frames import rows_of
@@ -15,43 +17,39 @@ HOUR_MS = 3_600_000
 
 def row(window, leader, epoch, *, replica=None, end=0, source="live_cluster", observed=None):
     replica = leader if replica is None else replica
-    return {
-        "cluster": "c",
-        "window_start": instant_of(window * HOUR_MS),
-        "topic": "t",
-        "topic_id": "id",
-        "partition": 0,
-        "observed_at": None if observed is None else instant_of(observed * HOUR_MS),
-        "replica_id": replica,
-        "replica_position": replica,
+    at = {"cluster": "c", "window_start": instant_of(window * HOUR_MS), "state_source": source}
+    at |= {"observed_at": None if observed is None else instant_of(observed * HOUR_MS)}
+    of = {"topic": "t", "topic_id": "id", "partition": 0, "replica_id": replica, "replica_position": replica}
+    led = {
         "leader_id": leader,
         "leader_epoch": epoch,
         "is_leader": replica == leader,
         "is_preferred_leader": replica == 0,
-        "log_start_offset": 0,
-        "log_end_offset": end,
-        "size_bytes": end * 10,
-        "state_source": source,
     }
+    return at | of | led | {"log_start_offset": 0, "log_end_offset": end, "size_bytes": end * 10}
 
 
 def span(hour):
     return TimeWindow(hour * HOUR_MS, (hour + 1) * HOUR_MS)
 
 
-def test_the_newest_row_of_each_leader_epoch(spark, tmp_path):
+@pytest.fixture
+def store(tmp_path):
+    """Replaces the first so many windows by rows of states."""
+
+    def replace_windows(rows, hours):
+        ensure_tables(tmp_path)
+        windows = [span(hour) for hour in range(hours)]
+        replace_rows(rows_of(CLUSTER_STATE, rows, run_id="r"), tmp_path, CLUSTER_STATE, cluster="c", windows=windows)
+
+    return replace_windows
+
+
+def test_the_newest_row_of_each_leader_epoch(spark, tmp_path, store):
     assert load_earlier_states(spark, tmp_path, "c", span(10)) == ()
-    ensure_tables(tmp_path)
-    rows = [
-        row(0, 0, 5, end=10),
-        row(1, 0, 5, end=20),
-        row(1, 0, 5, replica=1, end=19),
-        row(2, 1, 6, end=30),
-        row(3, 1, 6, end=40, source="cluster_metadata"),
-        row(4, 1, 6, end=50),
-    ]
-    windows = [TimeWindow(hour * HOUR_MS, (hour + 1) * HOUR_MS) for hour in range(5)]
-    replace_rows(rows_of(CLUSTER_STATE, rows, run_id="r"), tmp_path, CLUSTER_STATE, cluster="c", windows=windows)
+    rows = [row(0, 0, 5, end=10), row(1, 0, 5, end=20), row(1, 0, 5, replica=1, end=19), row(2, 1, 6, end=30)]
+    rows += [row(3, 1, 6, end=40, source="cluster_metadata"), row(4, 1, 6, end=50)]
+    store(rows, 5)
     found = load_earlier_states(spark, tmp_path, "c", span(4))
     assert [(e.window_start_ms // HOUR_MS, e.leader_id, e.leader_epoch, e.log_end_offset) for e in found] == [
         (1, 0, 5, 20),
@@ -61,17 +59,14 @@ def test_the_newest_row_of_each_leader_epoch(spark, tmp_path):
     assert load_earlier_states(spark, tmp_path, "other", span(4)) == ()
 
 
-def test_when_a_leader_epoch_was_first_observed(spark, tmp_path):
-    ensure_tables(tmp_path)
+def test_when_a_leader_epoch_was_first_observed(spark, tmp_path, store):
     rows = [row(0, 0, 5, observed=3), row(1, 0, 5, observed=2), row(2, 1, 6), row(6, 1, 7, observed=7)]
-    windows = [TimeWindow(hour * HOUR_MS, (hour + 1) * HOUR_MS) for hour in range(7)]
-    replace_rows(rows_of(CLUSTER_STATE, rows, run_id="r"), tmp_path, CLUSTER_STATE, cluster="c", windows=windows)
+    store(rows, 7)
     found = load_earlier_states(spark, tmp_path, "c", span(3))
     assert [(e.leader_epoch, e.observed_at_ms) for e in found] == [(5, 2 * HOUR_MS), (6, None), (7, 7 * HOUR_MS)]
 
 
-def test_since_when_nobody_leads(spark, tmp_path):
-    ensure_tables(tmp_path)
+def test_since_when_nobody_leads(spark, tmp_path, store):
     rows = [
         row(0, 0, 5, observed=1),
         row(1, -1, 5, replica=0, observed=2),  # brokers named different leaders
@@ -79,8 +74,7 @@ def test_since_when_nobody_leads(spark, tmp_path):
         *(row(1, -1, 6, replica=replica, observed=2) for replica in (0, 1)),
         *(row(2, -1, 6, replica=replica, observed=3) for replica in (0, 1)),
     ]
-    windows = [TimeWindow(hour * HOUR_MS, (hour + 1) * HOUR_MS) for hour in range(3)]
-    replace_rows(rows_of(CLUSTER_STATE, rows, run_id="r"), tmp_path, CLUSTER_STATE, cluster="c", windows=windows)
+    store(rows, 3)
     found = load_earlier_states(spark, tmp_path, "c", span(3))
     assert [(e.leader_id, e.leader_epoch, e.observed_at_ms) for e in found] == [
         (0, 5, HOUR_MS),
@@ -89,13 +83,12 @@ def test_since_when_nobody_leads(spark, tmp_path):
     ]
 
 
-def test_the_leader_that_was_observed_is_known_beside_the_one_at_the_window_s_end(spark, tmp_path):
+def test_the_leader_that_was_observed_is_known_beside_the_one_at_the_window_s_end(spark, tmp_path, store):
     """Broker 0 led at the end of the window, broker 1 when the cluster was asked: both terms are kept."""
-    ensure_tables(tmp_path)
     observed = {"observed_leader_id": 1, "observed_leader_epoch": 6}
     rows = [row(0, 0, 5, end=90, observed=2, replica=replica) | observed for replica in (0, 1)]
     rows[1] |= {"log_end_offset": 100, "size_bytes": 1_000}
-    replace_rows(rows_of(CLUSTER_STATE, rows, run_id="r"), tmp_path, CLUSTER_STATE, cluster="c", windows=[span(0)])
+    store(rows, 1)
     found = load_earlier_states(spark, tmp_path, "c", span(1))
     assert [(e.leader_id, e.leader_epoch, e.log_end_offset, e.size_bytes, e.observed_at_ms) for e in found] == [
         (0, 5, 90, 900, 2 * HOUR_MS),
@@ -117,17 +110,11 @@ def test_a_warehouse_of_before_the_instant_was_noted(spark, tmp_path):
     assert load_earlier_states(spark, tmp_path, "c", span(1)) == (found,)
 
 
-def test_where_a_log_ended_an_hour_before_the_span(spark, tmp_path):
+def test_where_a_log_ended_an_hour_before_the_span(spark, tmp_path, store):
     """Of all that the same leader said by then: another may have lied. What was observed later may hold records of the span."""
-    ensure_tables(tmp_path)
-    rows = [
-        row(0, 0, 5, end=10, observed=1),
-        row(1, 0, 5, end=20, observed=2),
-        row(2, 1, 6, end=30, observed=3),
-        row(3, 1, 6, end=40, observed=4),
-    ]
-    windows = [span(hour) for hour in range(4)]
-    replace_rows(rows_of(CLUSTER_STATE, rows, run_id="r"), tmp_path, CLUSTER_STATE, cluster="c", windows=windows)
+    ends = ((0, 5, 10), (0, 5, 20), (1, 6, 30), (1, 6, 40))
+    rows = [row(hour, *leader, end=end, observed=hour + 1) for hour, (*leader, end) in enumerate(ends)]
+    store(rows, 4)
     settled = {
         hour: {e.leader_id: e.settled_offset for e in load_earlier_states(spark, tmp_path, "c", span(hour))}
         for hour in (1, 3, 4)
@@ -135,17 +122,15 @@ def test_where_a_log_ended_an_hour_before_the_span(spark, tmp_path):
     assert settled == {1: {0: None, 1: None}, 3: {0: 20, 1: None}, 4: {0: 20, 1: 30}}
 
 
-def test_a_task_keeps_one_row_of_a_leader_epoch_however_many_windows_there_are(spark, tmp_path):
+def test_a_task_keeps_one_row_of_a_leader_epoch_however_many_windows_there_are(spark, tmp_path, store):
     """The driver sorted all rows of fourteen days: 8 GB of a cluster of 20,000 partitions."""
-    ensure_tables(tmp_path)
-    windows = [span(hour) for hour in range(30)]
     rows = [
         {**row(hour, 0, 5, end=hour, observed=hour + 1, replica=replica), "partition": number}
         for hour in range(30)
         for number in range(4)
         for replica in (0, 1)
     ]
-    replace_rows(rows_of(CLUSTER_STATE, rows, run_id="r"), tmp_path, CLUSTER_STATE, cluster="c", windows=windows)
+    store(rows, 30)
     reach = TimeWindow(0, 30 * HOUR_MS)
     files = list_data_files(tmp_path, CLUSTER_STATE, "c", (reach,))
     (read,) = _read_terms(tmp_path, reach, 20 * HOUR_MS, files)

@@ -33,29 +33,19 @@ def warehouse(tmp_path):
     for days in (1, 0):
         for number in range(4):
             instant = NOON - dt.timedelta(days=days)
-            row = {
-                "cluster": "c",
-                "window_start": instant,
-                "observed_at": instant,
-                "group_id": f"g{number}",
-                "topic": "t",
-                "partition": 0,
-            }
-            write_deltalake(
-                table_path(tmp_path, CONSUMER_GROUPS), rows_of(CONSUMER_GROUPS, [row], run_id="r"), mode="append"
-            )
+            row = {"cluster": "c", "group_id": f"g{number}", "topic": "t", "partition": 0}
+            row |= {"window_start": instant, "observed_at": instant}
+            rows = rows_of(CONSUMER_GROUPS, [row], run_id="r")
+            write_deltalake(table_path(tmp_path, CONSUMER_GROUPS), rows, mode="append")
     return tmp_path
 
 
 def test_closed_dates_become_one_file_and_the_rows_stay(warehouse):
     before = load_rows(warehouse, CONSUMER_GROUPS).sort_by([("observed_at", "ascending"), ("group_id", "ascending")])
     name = CONSUMER_GROUPS.name
-    assert maintain_tables(warehouse, as_of_ms=NOON_MS) == (
-        Upkeep(table=name, files_before_count=8, files_after_count=5, deleted_file_count=0),
-    )
-    assert maintain_tables(warehouse, as_of_ms=NOON_MS) == (
-        Upkeep(table=name, files_before_count=5, files_after_count=5, deleted_file_count=0),
-    )
+    for before_count in (8, 5):
+        upkeep = Upkeep(table=name, files_before_count=before_count, files_after_count=5, deleted_file_count=0)
+        assert maintain_tables(warehouse, as_of_ms=NOON_MS) == (upkeep,)
     after = load_rows(warehouse, CONSUMER_GROUPS).sort_by([("observed_at", "ascending"), ("group_id", "ascending")])
     assert after.equals(before)
     yesterday = table_path(warehouse, CONSUMER_GROUPS) / "cluster=c" / "window_date=2026-11-20"

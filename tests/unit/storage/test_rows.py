@@ -1,7 +1,6 @@
 """Rows replaced and merged without a JVM, against the rows one expects by hand."""
 
 import datetime as dt
-import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,6 +15,7 @@ from pipeline.tables import Column, Table
 from pipeline.tables.bronze import QUARANTINE
 from pipeline.tables.table import RUN_ID
 from tests.loads_table import loads_table
+from tests.memory import tracing_memory
 
 START = dt.datetime(2026, 11, 20, 23, 58, tzinfo=dt.UTC)  # two minutes before a date ends
 MINUTE = dt.timedelta(minutes=1)
@@ -137,21 +137,16 @@ def test_what_a_merge_notes_takes_no_memory_of_all_that_is_stored(warehouse):
     ensure_tables(warehouse, (QUARANTINE,))
 
     def refused(path, *positions, run_id):
-        columns = {column.name: "" for column in QUARANTINE.columns} | {
-            "cluster": "c",
-            "path": path,
-            "first_seen_at": None,
-        }
+        columns = {column.name: "" for column in QUARANTINE.columns}
+        columns |= {"cluster": "c", "path": path, "first_seen_at": None}
         return rows_of(QUARANTINE, [columns | {"position": one} for one in positions], run_id=run_id)
 
     merge_rows(refused("orders-0/0.log", *range(200_000), run_id="a"), warehouse, QUARANTINE, insert_only=True)
     new = refused("it's-0/0.log", 1, 2, run_id="b")
-    tracemalloc.start()
-    for _ in range(2):
-        merge_rows(new, warehouse, QUARANTINE, insert_only=True, of=("c", "b"))
-    peak_bytes = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak_bytes < 10_000_000
+    with tracing_memory() as peak_bytes:
+        for _ in range(2):
+            merge_rows(new, warehouse, QUARANTINE, insert_only=True, of=("c", "b"))
+        assert peak_bytes() < 10_000_000
     found = load_rows(warehouse, QUARANTINE, where="path <> 'orders-0/0.log'")
     assert sorted(found["position"].to_pylist()) == [1, 2]
 

@@ -15,14 +15,8 @@ from pipeline.transforms.latency import ALL_CLIENTS, compare_latency
 def compared(latencies):
     """Rows of `gold.latency` by client and broker, from latencies by client and broker."""
     rows = [
-        {
-            "window_start": instant_of(0),
-            "client_id": client_id,
-            "broker_id": broker_id,
-            "request_count": 1.0,
-            "request_latency_avg_ms": wait,
-            "request_latency_max_ms": wait,
-        }
+        {"window_start": instant_of(0), "client_id": client_id, "broker_id": broker_id, "request_count": 1.0}
+        | dict.fromkeys(("request_latency_avg_ms", "request_latency_max_ms"), wait)
         for (client_id, broker_id), wait in latencies.items()
     ]
     schema = arrow_schema(PRODUCER_NODES)

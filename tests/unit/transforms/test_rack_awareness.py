@@ -7,25 +7,13 @@ from pipeline.transforms.zone_traffic import sum_rack_aware_bytes
 
 RACKS = {1: "a", 2: "b", 3: "c", 4: ""}
 LED = [("t", "", 1), ("t", "", 2), ("t", "", 2), ("t", "", 3)]
-SENT = {
-    "topic": pl.String,
-    "topic_id": pl.String,
-    "producer_id": pl.Int64,
-    "producer_epoch": pl.Int64,
-    "size_bytes": pl.Int64,
-}
+SENT = dict.fromkeys(("topic", "topic_id"), pl.String)
+SENT |= dict.fromkeys(("producer_id", "producer_epoch", "size_bytes"), pl.Int64)
 
 
 def session(producer_id, rack, *, epoch=0, keyless=10):
-    return {
-        "topic": "t",
-        "topic_id": "",
-        "producer_id": producer_id,
-        "producer_epoch": epoch,
-        "record_count": 10,
-        "keyless_record_count": keyless,
-        "settings": [("client.rack", rack)],
-    }
+    of = {"topic": "t", "topic_id": "", "producer_id": producer_id, "producer_epoch": epoch}
+    return of | {"record_count": 10, "keyless_record_count": keyless, "settings": [("client.rack", rack)]}
 
 
 def add(sessions, sent):

@@ -99,6 +99,7 @@ def test_warm_end_is_searched_first():
     assert search_index(values, 4999, entry_bytes=8).probes[0] == 4999 - 1024
     assert search_index(values, 3, entry_bytes=8).probes[:2] == (3975, 0)
     assert search_index(values[:0], 3, entry_bytes=8) == IndexLookup(probes=(), slot=None)
+    assert search_index(np.array([4, 9, 12]), 10, entry_bytes=8) == IndexLookup(probes=(0, 1, 2), slot=1)
 
 
 def test_batches_one_by_one(tmp_path):

@@ -7,7 +7,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.codec.metrics import exposition
-from pipeline.codec.metrics.exposition import ExpositionReader
+from pipeline.codec.metrics.exposition import ExpositionReader, has_wanted
 from pipeline.codec.metrics.metric_names import KEPT_PREFIXES, Series
 from pipeline.codec.metrics.metric_table import FORMS
 from pipeline.errors import InputError
@@ -67,6 +67,8 @@ def test_only_what_the_pipeline_knows():
     page = reader.read('kafka_brokers 3\njvm_threads 7\nkafka_network_requestmetrics_x{request="Fetch"} 1\n')
     assert [reader.series[p].name for p in page.series] == ["kafka_brokers"]
     assert page.sample_count == 3
+    assert not has_wanted(b"# TYPE jvm_threads gauge\njvm_threads 1\n")
+    assert has_wanted(b'jvm_threads 1\nkafka_brokers{a="b"} 3\n')
 
 
 def test_a_torn_page_keeps_its_whole_lines():

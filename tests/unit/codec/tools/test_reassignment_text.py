@@ -2,7 +2,12 @@
 
 import pytest
 
-from pipeline.codec.tools.reassignment_text import parse_reassignment_status
+from pipeline.codec.tools.reassignment_text import (
+    format_election,
+    format_reassignment,
+    parse_reassignment,
+    parse_reassignment_status,
+)
 from pipeline.errors import InputError
 
 
@@ -19,6 +24,13 @@ def test_reassignments():
     assert raised.value.position == 6
     with pytest.raises(InputError):
         parse_reassignment_status("Reassignment of partition a-200001 is completed.\n")
+
+
+def test_json_of_plans():
+    text = '{"version":1,"partitions":[{"topic":"orders","partition":1,"replicas":[2,0],"log_dirs":["any","any"]}]}'
+    assert format_reassignment([("orders", 1, (2, 0))]) == text
+    assert parse_reassignment(text) == {("orders", 1): (2, 0)}
+    assert format_election([("orders", 1)]) == '{"partitions":[{"topic":"orders","partition":1}]}'
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,7 @@ def tell(*leaders, since=0, until=790, collected=None, is_exact=True, fenced=())
         values = [Broker(broker_id=1, is_fenced=n % 2 == 1) for n in range(len(fenced) + 1)]
         brokers[1] = Timeline(tuple(minute * MINUTE_MS for minute in (since, *fenced)), tuple(values))
     state = HostState(
-        directories=(),
-        cleaned=(),
-        replicas=(),
-        problems=(),
+        **dict.fromkeys(("directories", "cleaned", "replicas", "problems"), ()),
         metadata_length=(0, 1000),
         brokers=brokers,
         partitions=(timeline,) if changes else (),
@@ -246,18 +243,9 @@ def test_where_controllers_write_only_changes_the_end_of_a_log_proves_nothing():
 
 def test_of_a_partition_whose_leaders_are_known_from_later_on_the_first_leader_s_rows_count(tmp_path):
     """Not those of who says that it was read last."""
-    progress = LogProgress(
-        topic="orders",
-        topic_id=TOPIC_ID,
-        partition=0,
-        next_offset=9,
-        base_offset=0,
-        position=0,
-        newest_ms=0,
-        stamps_ms=(),
-        totals=SegmentTotals(row={}, producer_ids=()),
-        collected_at_ms=0,
-    )
+    of = {"topic": "orders", "topic_id": TOPIC_ID, "partition": 0, "totals": SegmentTotals(row={}, producer_ids=())}
+    zeros = dict.fromkeys(("base_offset", "position", "newest_ms", "collected_at_ms"), 0)
+    progress = LogProgress(**of, **zeros, next_offset=9, stamps_ms=())
     hosts = []
     for number, collected in ((1, 790), (2, 795)):
         manifest = tell(*MOVED, collected=collected)

@@ -56,14 +56,8 @@ def history(*moments, brokers=(1, 2), since_ms=0):
 
 def replica(broker_id, end, *, size=100, is_future=False):
     ends = {"log_end_offset": end, "high_watermark": None if end is None else end - 1}
-    of = {
-        "topic": "t",
-        "topic_id": "id",
-        "partition": 0,
-        "broker_id": broker_id,
-        "log_directory": f"/root/d{broker_id}",
-    }
-    return ReplicaState(**of, **ends, size_bytes=size, is_future=is_future)
+    of = {"topic": "t", "topic_id": "id", "partition": 0, "broker_id": broker_id}
+    return ReplicaState(**of, **ends, log_directory=f"/root/d{broker_id}", size_bytes=size, is_future=is_future)
 
 
 def windows_of(known, batch_epoch, newest=None):
@@ -301,17 +295,8 @@ def test_how_long_a_broker_was_out_of_the_cluster(spells, away):
 
 
 def test_group_rows_of_the_moments_within_the_windows():
-    member = ConsumerGroupMember(
-        group_id="g",
-        topic="t",
-        partition=0,
-        committed_offset=7,
-        log_end_offset=9,
-        lag_count=2,
-        member_id=None,
-        client_host=None,
-        client_id=None,
-    )
+    of = {"group_id": "g", "topic": "t", "partition": 0, **dict.fromkeys(("member_id", "client_host", "client_id"))}
+    member = ConsumerGroupMember(committed_offset=7, log_end_offset=9, lag_count=2, **of)
     moments = [(-1, member), (0, member), (MINUTE_MS, member), (2 * MINUTE_MS, member)]
     rows = list(iter_consumer_group_rows("c", moments, WINDOWS))
     assert [row["observed_at"].timestamp() for row in rows] == [0, 60]

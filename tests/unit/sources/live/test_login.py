@@ -23,13 +23,8 @@ OAUTH = {
     "sasl.password_variable": "SECRET",
     "sasl.oauthbearer.token.endpoint.url": "https://login.example.org/token",
 }
-HOST, REGION, KEY_ID, KEY, TOKEN = (
-    "b-1.example.org",
-    "eu-west-1",
-    "AKIDEXAMPLE",
-    "wJalrXUtnFEMI/K7MDENG",
-    "session/token+",
-)
+HOST, REGION = "b-1.example.org", "eu-west-1"
+KEY_ID, KEY, TOKEN = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG", "session/token+"
 
 
 @pytest.mark.parametrize("settings", [IAM, OAUTH, {**OAUTH, "sasl.oauthbearer.scope": "kafka"}])

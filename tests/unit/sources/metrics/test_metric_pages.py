@@ -1,7 +1,6 @@
 """Rows that files of metrics give: samples, and problems with file, line and what to do. No Spark session."""
 
 import json
-import tracemalloc
 
 import pyarrow as pa
 import pytest
@@ -14,6 +13,7 @@ from pipeline.sources.metrics import sample_rows
 from pipeline.sources.metrics.http_text import HttpReader
 from pipeline.sources.metrics.metric_pages import MetricPage, discover_pages, discover_texts, plan_page_tasks, read_page
 from pipeline.sources.metrics.sample_rows import MAX_SERIES_CHARS, SAMPLE_SCHEMA
+from tests.memory import tracing_memory
 from tests.unit.sources.http_servers import Answer, serving
 
 AT_MS = 1_700_000_000_000
@@ -245,9 +245,7 @@ def test_a_page_is_kept_in_little_more_than_its_size_of_memory(tmp_path):
     page = 'kafka_brokers{a="\U0001f600"} 1\n# ' + "x" * 3_000_000 + "\n"
     with serving({"/metrics": Answer(page)}) as site, HttpReader(HttpAccess(), print) as http:
         assert keep_page(http, f"{site.url}/metrics", tmp_path, 1)  # imports what it needs
-        tracemalloc.start()
-        assert keep_page(http, f"{site.url}/metrics", tmp_path, 2)
-        peak_bytes = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
+        with tracing_memory() as peak_bytes:
+            assert keep_page(http, f"{site.url}/metrics", tmp_path, 2)
+            assert peak_bytes() < 8 * len(page)
     assert (tmp_path / "2.prom").read_text() == page
-    assert peak_bytes < 8 * len(page)

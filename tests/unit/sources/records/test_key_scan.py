@@ -20,7 +20,6 @@ from pipeline.errors import ConfigError
 from pipeline.model.log import Codec, Record
 from pipeline.model.window import TimeWindow
 from pipeline.partitioners.hashes import HashName
-from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.key_rows import KEY_SCHEMA, UNNAMED, WindowKeyCounter, make_hash_columns
 from pipeline.sources.records.pieces import Kind
@@ -35,6 +34,7 @@ from pipeline.sources.records.scan_settings import (
     read_secret,
 )
 from pipeline.sources.records.segment_scan import scan_segment
+from tests.arrivals import write_log
 from tests.batches import START_MS, make_batch, make_marker, make_wrapper
 from tests.oracles.hashes import hash_key
 
@@ -60,12 +60,7 @@ def batch(base_offset, keys=KEYS, *, hour=0, **fields):
 
 
 def segment(tmp_path, *batches, **fields):
-    path = tmp_path / "00000000000000000000.log"
-    path.write_bytes(b"".join(batches))
-    known = {"broker_id": 1, "log_directory": str(tmp_path), "topic": "orders", "topic_id": "", "partition": 2}
-    size = path.stat().st_size
-    more = {"base_offset": 0, "next_base_offset": -1, "high_watermark": -1, "is_active": True}
-    return SegmentRead(path=str(path), size_bytes=size, **{**known, **more, **fields})
+    return replace(write_log(tmp_path, 2, batches), **fields)
 
 
 def read_pieces(read, settings=SETTINGS):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.records.pieces import summarise_scan
 from pipeline.sources.records.segment_scan import scan_segment
+from tests.arrivals import write_log
 from tests.batches import make_batch, make_records
 
 START_MS, MINUTE_MS, HOUR_MS = 1_800_000_000_000, 60_000, 3_600_000
@@ -16,23 +16,8 @@ START_MS, MINUTE_MS, HOUR_MS = 1_800_000_000_000, 60_000, 3_600_000
 )
 def test_times_of_past_windows_are_named_where_they_are_a_tenth_of_the_bytes(tmp_path, back_ms, late_of, named):
     stamps_ms = [START_MS - (back_ms if at in late_of and at % 11 else 0) for at in range(100)]
-    path = tmp_path / "00000000000000000000.log"
-    path.write_bytes(
-        b"".join(make_batch(make_records(1, base_offset=at, start_ms=ms)) for at, ms in enumerate(stamps_ms))
-    )
-    read = SegmentRead(
-        path=str(path),
-        size_bytes=path.stat().st_size,
-        broker_id=1,
-        log_directory="d",
-        topic="t",
-        topic_id="",
-        partition=0,
-        base_offset=0,
-        next_base_offset=-1,
-        high_watermark=-1,
-        is_active=True,
-    )
+    batches = [make_batch(make_records(1, base_offset=at, start_ms=ms)) for at, ms in enumerate(stamps_ms)]
+    read = write_log(tmp_path, 0, batches)
     scanned = scan_segment(read, START_MS + HOUR_MS)
     rows = summarise_scan(read, scanned, MINUTE_MS, is_file=True).to_pylist()
     problems = [row["reason"] for row in rows if row["row_kind"] == "problem"]
