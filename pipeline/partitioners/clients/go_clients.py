@@ -20,9 +20,8 @@ from pipeline.partitioners.strategy import Keyless, KeyRule, Strategy, Use
 
 _STICKY = Keyless(
     "one writable partition until a batch is full or sent, then another; never the same twice",
-    simulated="it moves on with a new batch, which only the producer's buffers know",
-    placement="STICKY_NEIGHBOUR",
-)
+    simulated="it moves on with a new batch, which only the producer's buffers know", placement="STICKY_NEIGHBOUR",
+)  # fmt: skip  # a table: short fields share a line
 _UNIFORM = Keyless(
     "64 KiB to one writable partition, then another, busy ones less often",
     simulated="it weighs partitions by buffered records, which only the producer's buffers know",
@@ -30,9 +29,8 @@ _UNIFORM = Keyless(
 )
 _LEAST_BACKUP = Keyless(
     "the writable partition with the fewest buffered records, until a batch is full or sent",
-    simulated="it looks at buffered records, which only the producer knows",
-    placement="LEAST_BACKUP",
-)
+    simulated="it looks at buffered records, which only the producer knows", placement="LEAST_BACKUP",
+)  # fmt: skip  # a table: short fields share a line
 _WRITABLE_IN_TURN = Keyless("0, 1, 2 … over writable partitions", placement="ROUND_ROBIN")
 
 
@@ -45,16 +43,13 @@ def _franz_go(
 
 FRANZ_GO = (
     Strategy(
-        name="franz-go-default",
-        client="franz-go",
+        name="franz-go-default", client="franz-go",
         uses=(
             Use("UniformBytesPartitioner(65536, true, true, nil)", since="1.5.3", is_default=True),
             Use("StickyKeyPartitioner(nil)", before="1.5.3", is_default=True),
             Use("StickyKeyPartitioner(nil)", since="1.5.3"),
         ),
-        source="pkg/kgo/partitioner.go",
-        hash=HashName.MURMUR2,
-        keyless=_UNIFORM,
+        source="pkg/kgo/partitioner.go", hash=HashName.MURMUR2, keyless=_UNIFORM,
     ),
     _franz_go("sarama-hasher", "SaramaHasher(fnv32a)", HashName.FNV1A, Mask.NOTHING),
     _franz_go("sarama-hasher-crc32", "SaramaHasher(crc32)", HashName.CRC32, Mask.NOTHING),
@@ -65,7 +60,7 @@ FRANZ_GO = (
     _franz_go("sticky", "StickyPartitioner()", None),
     _franz_go("least-backup", "LeastBackupPartitioner()", None, keyless=_LEAST_BACKUP),
     _franz_go("round-robin", "RoundRobinPartitioner()", None, keyless=_WRITABLE_IN_TURN),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 
 _WRITABLE_RANDOM = Keyless("random over writable partitions", placement="RANDOM")
@@ -83,11 +78,8 @@ _CUSTOM = "NewCustomHashPartitioner(crc32.NewIEEE)"
 SARAMA = (
     _HASH,
     replace(
-        _HASH,
-        name="sarama-hash-nil-encoder",
-        uses=(Use("NewHashPartitioner, keys as ByteEncoder(nil)"),),
-        null_key=KeyRule.HASHED,
-        keyless=None,
+        _HASH, name="sarama-hash-nil-encoder", uses=(Use("NewHashPartitioner, keys as ByteEncoder(nil)"),),
+        null_key=KeyRule.HASHED, keyless=None,
     ),
     _sarama("reference-hash", "NewReferenceHashPartitioner", HashName.FNV1A, Mask.SIGN_BIT),
     _sarama("crc", "NewConsistentCRCHashPartitioner", HashName.CRC32, Mask.NOTHING, since="1.41"),
@@ -97,7 +89,7 @@ SARAMA = (
     _sarama("custom-crc", _CUSTOM, HashName.CRC32, Mask.MAGNITUDE),
     _sarama("random", "NewRandomPartitioner", None, Mask.NOTHING),
     replace(_sarama("round-robin", "NewRoundRobinPartitioner", None, Mask.NOTHING), keyless=_WRITABLE_IN_TURN),
-)
+)  # fmt: skip  # a table: short fields share a line
 
 
 _IN_TURN = Keyless("round robin over all partitions from 0", placement="ROUND_ROBIN")

@@ -18,14 +18,10 @@ _STICKY = Keyless(
 )
 _PER_MESSAGE = Keyless("random per message; a leaderless one is drawn again once", placement="RANDOM")
 _RANDOM = Strategy(
-    name="librdkafka-random",
-    client="librdkafka",
-    uses=(Use("partitioner=random", since=_STICKY_SINCE),),
-    source="rd_kafka_msg_partitioner_random",
-    empty_key=KeyRule.KEYLESS,
-    keyless=_STICKY,
+    name="librdkafka-random", client="librdkafka", uses=(Use("partitioner=random", since=_STICKY_SINCE),),
+    source="rd_kafka_msg_partitioner_random", empty_key=KeyRule.KEYLESS, keyless=_STICKY,
     differs="a key is not looked at: with one random per message, without one sticky",
-)
+)  # fmt: skip  # a table: short fields share a line
 
 
 def _keyed(value: str, hash_name: HashName, mask: Mask, null_key: KeyRule, empty_key: KeyRule) -> Strategy:
