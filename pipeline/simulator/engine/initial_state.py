@@ -58,17 +58,19 @@ class _Layout:
                 keys = [derive_stream(seed, purpose, unit) for unit in range(len(rows))]
                 rows[name]["key"] = np.array(keys, np.uint64)
 
-    def put(self, name: str, items: Iterable[Any]) -> tuple[int, int]:
+    def put(self, kind: str, name: str, items: Iterable[Any]) -> dict[str, int]:
+        """Adds items to a list; the fields `first_<kind>` and `<kind>_count` say where they lie."""
         first = len(self.lists[name])
         self.lists[name].extend(items)
-        return first, len(self.lists[name]) - first
+        return {f"first_{kind}": first, f"{kind}_count": len(self.lists[name]) - first}
 
     def number_of(self, distribution: Distribution) -> int:
         return self.distributions.setdefault(distribution, len(self.distributions))
 
-    def copy_settings(self, row: Row, source: DataclassInstance) -> None:
-        for name in _list_shared(row.dtype.names, type(source)):
-            value = getattr(source, name)
+    def fill(self, row: Row, *sources: DataclassInstance, **fields: object) -> None:
+        """Fills a row with the fields that it shares with some objects, and with others by name."""
+        shared = {n: getattr(one, n) for one in sources for n in _list_shared(row.dtype.names, type(one))}
+        for name, value in {**shared, **fields}.items():
             row[name] = self.number_of(value) if isinstance(value, Distribution) else value
 
 
@@ -80,18 +82,14 @@ def _list_shared(names: tuple[str, ...], source: type[DataclassInstance]) -> tup
 def lay_out(scenario: Scenario, seed: int, *, traces: bool, fed_record_count: int) -> state.Simulation:
     layout = _Layout(scenario, seed)
     for index, broker in enumerate(scenario.brokers):
-        row = layout.brokers[index]
-        layout.copy_settings(row, broker)
-        layout.copy_settings(row, broker.service)
         idle = [(idle_ns, layout.number_of(request_ns)) for idle_ns, request_ns in broker.service.idle]
         delays = zip(broker.delay_ns.starts_ns, broker.delay_ns.values, strict=True)
         errors = [(window.start_ns, window.end_ns, window.chance_ppm) for window in broker.errors]
-        row["first_idle"], row["idle_count"] = layout.put("idle_levels", idle)
-        row["first_delay"], row["delay_count"] = layout.put("delays", delays)
-        row["first_error"], row["error_count"] = layout.put("error_spans", errors)
-        row["first_handler"], row["handler_count"] = layout.put("handlers", [0] * broker.handler_count)
-        led = np.flatnonzero(layout.leaders == index)
-        row["first_partition"], row["partition_count"] = layout.put("partitions", led)
+        listed = layout.put("idle", "idle_levels", idle) | layout.put("delay", "delays", delays)
+        listed |= layout.put("error", "error_spans", errors)
+        listed |= layout.put("handler", "handlers", [0] * broker.handler_count)
+        listed |= layout.put("partition", "partitions", np.flatnonzero(layout.leaders == index))
+        layout.fill(layout.brokers[index], broker, broker.service, **listed)
     for number, producer in enumerate(scenario.producers):
         _fill_producer(layout, number, producer)
         _fill_topics(layout, number, producer)
@@ -107,47 +105,52 @@ def lay_out(scenario: Scenario, seed: int, *, traces: bool, fed_record_count: in
 
 
 def _fill_producer(layout: _Layout, number: int, producer: Producer) -> None:
-    row, settings = layout.producers[number], producer.settings
-    layout.copy_settings(row, settings)
-    layout.copy_settings(row, producer.costs)
-    row["is_java"] = producer.family is ClientFamily.JAVA
-    row["partitioner"] = placement = Placement[settings.placement]
-    row["is_built_in"] = placement in BUILT_INS
-    row["is_rack_aware"] = settings.client_rack != ""
-    row["asks_twice"] = placement in TWO_QUESTIONS
-    row["mutes_partitions"] = settings.mutes_partitions or settings.max_in_flight_count == 1
-    row["availability_timeout_ms"] = settings.availability_timeout_ns // MS
-    row["compression_ratio_ppm"] = settings.compression.ratio_ppm if settings.compression else -1
-    row["compression_overhead_bytes"] = settings.compression.overhead_bytes if settings.compression else 0
-    row["number"] = number
-    row["clock"] = 1 + len(layout.producers) * layout.broker_count + number
-    row["first_queue"] = 1 + number * len(layout.leaders)
-    row["first_topic"] = number * layout.topic_count
-    row["first_connection"] = 1 + number * layout.broker_count
-    for index, name in enumerate(_SETS):
-        row[name] = number * len(_SETS) + index
-    row["free_bytes"] = settings.buffer_memory_bytes
-    row["first_sent_at_ns"] = row["metadata_at_ns"] = -1
-    row["next_expiry_ns"] = state.NEVER
-    row["running_count"] = len(producer.traffic)
-    row["coordinator"] = producer.coordinator
+    settings, placement = producer.settings, Placement[producer.settings.placement]
+    layout.fill(
+        layout.producers[number],
+        settings,
+        producer.costs,
+        is_java=producer.family is ClientFamily.JAVA,
+        partitioner=placement,
+        is_built_in=placement in BUILT_INS,
+        is_rack_aware=settings.client_rack != "",
+        asks_twice=placement in TWO_QUESTIONS,
+        mutes_partitions=settings.mutes_partitions or settings.max_in_flight_count == 1,
+        availability_timeout_ms=settings.availability_timeout_ns // MS,
+        compression_ratio_ppm=settings.compression.ratio_ppm if settings.compression else -1,
+        compression_overhead_bytes=settings.compression.overhead_bytes if settings.compression else 0,
+        number=number,
+        clock=1 + len(layout.producers) * layout.broker_count + number,
+        first_queue=1 + number * len(layout.leaders),
+        first_topic=number * layout.topic_count,
+        first_connection=1 + number * layout.broker_count,
+        free_bytes=settings.buffer_memory_bytes,
+        first_sent_at_ns=-1,
+        metadata_at_ns=-1,
+        next_expiry_ns=state.NEVER,
+        running_count=len(producer.traffic),
+        coordinator=producer.coordinator,
+        **{name: number * len(_SETS) + index for index, name in enumerate(_SETS)},
+    )
 
 
 def _fill_topics(layout: _Layout, number: int, producer: Producer) -> None:
     starts_anywhere = Placement[producer.settings.placement] in RANDOM_STARTS
     for index, topic in enumerate(layout.scenario.topics):
-        unit = number * layout.topic_count + index
-        row = layout.topics[unit]
+        row = layout.topics[number * layout.topic_count + index]
         if starts_anywhere:  # an old client's round robin: the first draw of its stream
             row["counter"] = draw_index(int(row["partition_stream"]["key"]), 0, 1 << _OLD_START_BITS)
             row["partition_stream"]["count"] = 1
-        row["first_queue"] = 1 + number * len(layout.leaders) + layout.partition_starts[index]
-        row["partition_count"] = len(topic.leaders)
-        choices = layout.scenario.list_choices(topic, producer)
-        row["first_available"], row["available_count"] = layout.put("partitions", choices)
-        row["is_led"] = min(topic.leaders) >= 0
-        row["sticky_partition"] = row["last_partition"] = -1
-        row["compression_ratio"] = FIRST_RATIO
+        layout.fill(
+            row,
+            first_queue=1 + number * len(layout.leaders) + layout.partition_starts[index],
+            partition_count=len(topic.leaders),
+            is_led=min(topic.leaders) >= 0,
+            sticky_partition=-1,
+            last_partition=-1,
+            compression_ratio=FIRST_RATIO,
+            **layout.put("available", "partitions", layout.scenario.list_choices(topic, producer)),
+        )
 
 
 def _fill_queues(layout: _Layout) -> None:
@@ -179,18 +182,7 @@ def _fill_connections(layout: _Layout) -> None:
 
 
 def _fill_thread(layout: _Layout, number: int, owner: int, traffic: Traffic) -> None:
-    row = layout.threads[number]
-    layout.copy_settings(row, traffic)
-    row["number"] = number - 1
-    row["clock"] = len(layout.producers) * (layout.broker_count + 1) + number
-    row["producer"] = owner
-    row["kind"] = _KINDS[type(traffic.arrivals)]
-    row["fed_count"] = state.ALL_FED
-    if isinstance(traffic.arrivals, Recorded):
-        row["recorded_count"] = len(traffic.arrivals.due_ns)
-        row["fed_count"] = 0
-    else:
-        layout.copy_settings(row, traffic.arrivals)
+    arrivals, starts = traffic.arrivals, accumulate(target.weight for target in traffic.targets)
     ignores_keys = layout.scenario.producers[owner].settings.ignores_keys
     targets = [
         (
@@ -199,9 +191,20 @@ def _fill_thread(layout: _Layout, number: int, owner: int, traffic: Traffic) -> 
             target.partition if target.is_explicit or not ignores_keys else KEYLESS,
             measure_body_bytes(target.key_bytes, 0) - _EMPTY_VALUE_BYTES,
         )
-        for weight, target in zip(accumulate(t.weight for t in traffic.targets), traffic.targets, strict=True)
+        for weight, target in zip(starts, traffic.targets, strict=True)
     ]
-    row["first_target"], row["target_count"] = layout.put("targets", targets)
+    is_recorded = isinstance(arrivals, Recorded)
+    layout.fill(
+        layout.threads[number],
+        *((traffic,) if is_recorded else (traffic, arrivals)),
+        number=number - 1,
+        clock=len(layout.producers) * (layout.broker_count + 1) + number,
+        producer=owner,
+        kind=_KINDS[type(arrivals)],
+        recorded_count=len(arrivals.due_ns) if isinstance(arrivals, Recorded) else 0,
+        fed_count=0 if is_recorded else state.ALL_FED,
+        **layout.put("target", "targets", targets),
+    )
 
 
 def _gather(layout: _Layout, recorded_count: int, *, traces: bool) -> state.Simulation:
