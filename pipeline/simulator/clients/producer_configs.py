@@ -58,6 +58,7 @@ class ConfigKey:
     before: str  # first version that has it no more or otherwise, or ""
     alias_of: str  # the name that librdkafka keeps the value under, or ""
     effect: str  # `simulated`; or what it changes in a real run but not in a simulated one; or "" where neither
+    settings: str = ""  # fields of `Settings` that are its value, milliseconds as nanoseconds
 
     def covers(self, version: str) -> bool:
         return is_between(version, self.since, self.before)
@@ -123,8 +124,12 @@ class ProducerConfiguration:
     def whole(self, name: str) -> int:
         return int(self.values.get(name) or 0)
 
-    def fields(self, names: Mapping[str, str]) -> dict[str, Any]:
-        values = {field: self.values.get(name) or 0 for field, name in names.items()}
+    def fields(self) -> dict[str, Any]:
+        """Fields of `Settings` that are a configuration's value, as the client's table says."""
+        named = {
+            field: name for name, spans in _load_table(self.client).items() for field in spans[-1].settings.split()
+        }
+        values = {field: self.values.get(name) or 0 for field, name in named.items()}
         return {field: round(value * MS) if field.endswith("_ns") else value for field, value in values.items()}
 
     def backoff(self, max_since: tuple[int, ...]) -> dict[str, Any]:
@@ -229,6 +234,6 @@ def _load_table(client: str) -> dict[str, list[ConfigKey]]:
     table_name = "java" if client == JAVA else client.replace("-", "_")
     text = (files("pipeline.simulator.clients") / "configs" / f"{table_name}_producer.tsv").read_text(encoding="utf-8")
     table: dict[str, list[ConfigKey]] = {}
-    for row in csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE):
+    for row in csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE, restval=""):
         table.setdefault(row["name"], []).append(ConfigKey(**row))
     return table

@@ -36,45 +36,6 @@ from pipeline.simulator.clients.producer_configs import (
     read_configuration,
 )
 
-_JAVA_FIELDS = {
-    "availability_timeout_ns": "partitioner.availability.timeout.ms",
-    "linger_ns": "linger.ms",
-    "buffer_memory_bytes": "buffer.memory",
-    "max_block_ns": "max.block.ms",
-    "max_request_bytes": "max.request.size",
-    "max_in_flight_count": "max.in.flight.requests.per.connection",
-    "request_timeout_ns": "request.timeout.ms",
-}
-_LIBRDKAFKA_FIELDS = {
-    "batch_record_count": "batch.num.messages",
-    "linger_ns": "queue.buffering.max.ms",
-    "max_request_bytes": "message.max.bytes",
-    "retry_count": "message.send.max.retries",
-    "request_timeout_ns": "request.timeout.ms",
-}
-_FIELDS = {
-    "franz-go": {"linger_ns": "ProducerLinger", "batch_bytes": "ProducerBatchMaxBytes"},
-    "sarama": {
-        "linger_ns": "Producer.Flush.Frequency",
-        "batch_bytes": "Producer.MaxMessageBytes",
-        "max_in_flight_count": "Net.MaxOpenRequests",
-    },
-    "kafka-python": {
-        "linger_ns": "linger_ms",
-        "batch_bytes": "batch_size",
-        "max_request_bytes": "max_request_size",
-        "max_in_flight_count": "max_in_flight_requests_per_connection",
-        "is_idempotent": "enable_idempotence",
-        "mutes_partitions": "enable_idempotence",
-    },
-    "aiokafka": {
-        "linger_ns": "linger_ms",
-        "batch_bytes": "max_batch_size",
-        "max_request_bytes": "max_request_size",
-        "is_idempotent": "enable_idempotence",
-    },
-}
-"""Fields of `Settings` that are a configuration's value, milliseconds as nanoseconds."""
 _AMPLE = 1 << 40  # bytes
 _OTHERS = {
     "franz-go": Settings(buffer_memory_bytes=_AMPLE, max_request_bytes=100 << 20),
@@ -144,7 +105,7 @@ def _resolve_other(read: ProducerConfiguration, strategy: str | None) -> Resolve
         followed = [name for name, keyless in known.items() if keyless.placement]
         problem = f"{chosen}: the simulator does not follow it for {read.client}; expected {join_options(followed)}"
         raise WrongSettingError("strategy", problem)
-    fields = read.fields(_FIELDS[read.client])
+    fields = read.fields()
     fields["batch_bytes"] = max(1, fields["batch_bytes"])
     fields |= {"placement": known[chosen].placement, "ignores_keys": STRATEGIES[chosen].hash is None}
     if read.values.get("RackAwarePartitioning"):  # without a rack: as if it were not set
@@ -187,7 +148,7 @@ def _resolve_java(read: ProducerConfiguration, strategy: str) -> dict[str, Any]:
     placement, is_adaptive, ignores_keys = PLACEMENTS[strategy]
     is_idempotent = _is_idempotent(read)
     return {
-        **read.fields(_JAVA_FIELDS),
+        **read.fields(),
         **read.backoff((3, 7)),
         "placement": placement,
         "is_adaptive": is_adaptive and values.get("partitioner.adaptive.partitioning.enable") is not False,
@@ -264,7 +225,7 @@ def _resolve_librdkafka(read: ProducerConfiguration, strategy: str) -> dict[str,
     if is_idempotent and acks not in (-1, "all") and "request.required.acks" in read.given:
         raise read.refuse("request.required.acks", "all with idempotence")
     return {
-        **read.fields(_LIBRDKAFKA_FIELDS),
+        **read.fields(),
         **read.backoff((2, 3)),
         "placement": placement,
         "is_adaptive": is_adaptive,
