@@ -183,11 +183,13 @@ class RunContext:
         """A DataFrame in a table's declared columns; `cluster`, `window_date` and `run_id` are filled in."""
         return fit_frame(frame, table, cluster=self.cluster_name, run_id=self.run_id)
 
-    def replace_frame(self, spark: SparkSession, table: Table, frame: DataFrame, windows: Sequence[TimeWindow]) -> int:
+    def replace_frame(self, spark: SparkSession, table: Table, frame: DataFrame, windows: Windows) -> dict[str, int]:
         """As `replace`, by a DataFrame: for tables that grow with the traffic."""
         describe_work(f"{self.subject}: {table.name}")
         rows = self.fit(table, frame)
-        return replace_windows(spark, rows, self.warehouse, table, cluster=self.cluster_name, windows=windows)
+        return {
+            table.name: replace_windows(spark, rows, self.warehouse, table, cluster=self.cluster_name, windows=windows)
+        }
 
     def to_files(
         self, work: Callable[[Any], TableRows], tables: Sequence[Table], windows: Sequence[TimeWindow]
@@ -207,16 +209,16 @@ class RunContext:
         rows = ((name, self.table_of(tables[name], part)) for name, part in by_table)
         return write_tables(self.warehouse, tables, Scope.of(self.cluster_name, windows), rows)
 
-    def insert_missing(self, spark: SparkSession, table: Table, frame: DataFrame, windows: Sequence[TimeWindow]) -> int:
-        """Adds the rows of some windows' dates whose key is not stored yet; returns the table's version."""
+    def insert_missing(self, spark: SparkSession, table: Table, frame: DataFrame, windows: Windows) -> dict[str, int]:
+        """Adds the rows of some windows' dates whose key is not stored yet; returns the version by table."""
         describe_work(f"{self.subject}: {table.name}")
         rows, of = self.fit(table, frame), {"cluster": self.cluster_name, "run_id": self.run_id}
-        return insert_missing(spark, rows, self.warehouse, table, windows=windows, **of)
+        return {table.name: insert_missing(spark, rows, self.warehouse, table, windows=windows, **of)}
 
-    def replace(self, table: Table, rows: Iterable[Any] | pa.Table, windows: Sequence[TimeWindow]) -> int:
-        """Replaces windows' rows in one commit; returns the version; raises `TableMismatchError` or `StorageConflictError`."""
-        table_rows = self.table_of(table, rows)
-        return replace_rows(table_rows, self.warehouse, table, cluster=self.cluster_name, windows=windows)
+    def replace(self, table: Table, rows: Iterable[Any] | pa.Table, windows: Windows) -> dict[str, int]:
+        """Replaces windows' rows in one commit; the version by table; `TableMismatchError` or `StorageConflictError`."""
+        new = self.table_of(table, rows)
+        return {table.name: replace_rows(new, self.warehouse, table, cluster=self.cluster_name, windows=windows)}
 
     def table_of(self, table: Table, rows: Iterable[Any] | pa.Table) -> pa.Table:
         """Rows as `replace` takes them, in the declared columns."""

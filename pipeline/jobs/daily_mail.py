@@ -1,27 +1,22 @@
 """Queues the mail of the day about all clusters, where `mail.daily` asks for it. No Spark."""
 
+from collections import defaultdict
+
 from pipeline.alerting.digest import ClusterDay, describe_day
 from pipeline.alerting.message import render_message
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.model.incident import IncidentChange
-from pipeline.model.window import DAY_MS, HOUR_MS, milliseconds_of
+from pipeline.model.verdict import Verdict
+from pipeline.model.window import DAY_MS, END_OF_TIME_MS, HOUR_MS, TimeWindow, milliseconds_of
 from pipeline.runs import JobReport
 from pipeline.storage.outbox import queue
-from pipeline.storage.predicates import format_datafusion_text
-from pipeline.storage.rows import load_rows, query_rows
+from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import INCIDENTS
-from pipeline.tables.values import tuples_of, values_of
+from pipeline.tables.values import values_of
+from pipeline.verdicts.rules import find_unjudged
 
-_JUDGED = """
-SELECT window_start FROM verdicts WHERE cluster = {cluster} GROUP BY window_start
-HAVING NOT bool_or(rule = 'broker_share')
-    OR bool_or(rule = 'broker_share' AND verdict NOT IN ('incomplete', 'stale') AND (verdict <> 'not_enough_traffic' OR value IS NOT NULL))
-    AND (bool_or(rule = 'broker_share' AND is_above)
-        OR NOT bool_or(rule = 'broker_share' AND verdict = 'not_enough_traffic' AND coalesce(value, 0) >= limit_value))
-"""
-"""Windows of which a share is known: not those without records, nor with a broker beyond its limit that could not be judged."""
 _RECENT = 3  # windows, an hour at least: where none of these is judged, nobody knows how the cluster is
 
 
@@ -38,9 +33,9 @@ def _look_at(config: PipelineConfig, name: str, now_ms: int) -> ClusterDay:
     as_of, window_ms = config.clusters[name].as_of, milliseconds_of(config.window)
     end_ms = (now_ms if as_of is None else milliseconds_of(as_of)) - milliseconds_of(config.grace)
     end_ms -= end_ms % window_ms
-    judged = query_rows(config.warehouse, _JUDGED.format(cluster=format_datafusion_text(name)), {"verdicts": VERDICTS})
-    starts_ms = [start_ms for (start_ms,) in tuples_of(judged, "window_start_ms")]
-    newest_ms = max(starts_ms, default=None)
+    day_ms = end_ms - DAY_MS
+    starts_ms = _find_judged(config, name, TimeWindow(day_ms, END_OF_TIME_MS))
+    newest_ms = max(starts_ms or _find_judged(config, name, TimeWindow(0, day_ms)), default=None)
     changes = values_of(IncidentChange, load_rows(config.warehouse, INCIDENTS, cluster=name))
     ended = {one.incident_id for one in changes if not one.is_open}
     changes.sort(key=lambda one: one.window_start_ms)
@@ -49,8 +44,15 @@ def _look_at(config: PipelineConfig, name: str, now_ms: int) -> ClusterDay:
     return ClusterDay(
         cluster=name,
         window_count=DAY_MS // window_ms,
-        judged_count=sum(end_ms - DAY_MS <= start_ms < end_ms for start_ms in starts_ms),
+        judged_count=sum(start_ms < end_ms for start_ms in starts_ms),
         newest_ms=newest_ms,
         is_recent=newest_ms is not None and newest_ms >= end_ms - max(HOUR_MS, _RECENT * window_ms),
         open_incidents=tuple(f"{one.subject} ({one.rule.replace('_', ' ')})" for one in still_open),
     )
+
+
+def _find_judged(config: PipelineConfig, name: str, span: TimeWindow) -> list[int]:
+    verdicts: dict[int, list[Verdict]] = defaultdict(list)
+    for verdict in values_of(Verdict, load_rows(config.warehouse, VERDICTS, cluster=name, windows=(span,))):
+        verdicts[verdict.window_start_ms].append(verdict)
+    return [start_ms for start_ms, of_window in verdicts.items() if find_unjudged(of_window) is None]

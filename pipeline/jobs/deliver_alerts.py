@@ -268,8 +268,11 @@ def _find_alerts(config: PipelineConfig, messages: Iterable[AlertMessage]) -> di
 def _deliver(config: PipelineConfig, smtp: Smtp | None, lot: Sequence[AlertMessage], now_ms: int) -> Delivery:
     payload, message_id, channel = lot[0].payload, lot[0].message_id, lot[0].channel
     if channel == MAIL_CHANNEL:
-        to, mail = _list_recipients(lot[0]), _add_report(config, lot[0])
-        return deliver(mail, to, smtp=smtp, outbox_folder=config.outbox, message_id=message_id)
+        path, to = config.report_path(lot[0].cluster, lot[0].window_start_ms), _list_recipients(lot[0])
+        with contextlib.suppress(OSError):  # there may be none
+            if path.stat().st_size <= _MOST_REPORT_BYTES:
+                payload = attach_report(payload, path.read_bytes())
+        return deliver(payload, to, smtp=smtp, outbox_folder=config.outbox, message_id=message_id)
     for webhook in config.mail.webhooks:
         if webhook.name == channel:
             return Delivery(delivered_to=post(payload, webhook, message_id=message_id))
@@ -280,15 +283,6 @@ def _deliver(config: PipelineConfig, smtp: Smtp | None, lot: Sequence[AlertMessa
 
 def _list_recipients(message: AlertMessage) -> list[str]:
     return [address.strip() for address in message.recipients.split(",") if address.strip()]
-
-
-def _add_report(config: PipelineConfig, message: AlertMessage) -> bytes:
-    path = config.report_path(message.cluster, message.window_start_ms)
-    try:
-        html = path.read_bytes() if path.stat().st_size <= _MOST_REPORT_BYTES else None
-    except OSError:
-        return message.payload
-    return message.payload if html is None else attach_report(message.payload, html)
 
 
 def _keep_failure(config: PipelineConfig, lot: Sequence[AlertMessage], reason: str, now_ms: int) -> list[str]:

@@ -41,7 +41,7 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
     span = TimeWindow(ends_ms[0] - forecast.HISTORY_DAYS * DAY_MS, ends_ms[-1])
     histories = _load_histories(run, span, step_ms)
     rows = [row for end_ms in ends_ms for one in histories for row in _forecast(run, one, span.start_ms, end_ms)]
-    return JobReport(table_versions={FORECAST.name: run.replace(FORECAST, rows, windows)})
+    return JobReport(table_versions=run.replace(FORECAST, rows, windows))
 
 
 class _History(NamedTuple):

@@ -16,7 +16,11 @@ from pipeline.tables.values import tuples_of
 from pipeline.verdicts import sources
 from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.rules import judge_rules
-from pipeline.verdicts.sources import SourceStatus
+from pipeline.verdicts.sources import SkippedWindow, SourceBeginning, SourceStatus
+
+_BEGINNINGS = """
+    SELECT source, min(window_start) AS asked, min(CASE WHEN arrived_count > 0 THEN window_start END) AS brought
+    FROM status GROUP BY source"""
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
@@ -34,7 +38,10 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
     ratios: dict[int, dict[int, float | None]] = defaultdict(dict)
     for load in loads:
         ratios[load.window_start_ms][load.broker_id] = load.share_ratio
-    beginnings = _find_beginnings(run) if any(map(sources.is_silent, arrivals)) else {}
+    beginnings: dict[str, SourceBeginning] = {}
+    if any(map(sources.is_silent, arrivals)):
+        known = run.query(_BEGINNINGS, (TimeWindow(0, END_OF_TIME_MS),), status=WINDOW_STATUS)
+        beginnings = {of[0]: SourceBeginning(*of[1:]) for of in tuples_of(known, "source", "asked_ms", "brought_ms")}
     # others count neither as above nor as well
     judged = [load for load in loads if load.window_start_ms not in skipped]
     verdicts = (
@@ -47,7 +54,7 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
 
 
 def judge_further_rules(
-    run: RunContext, first_ms: int, skipped: Mapping[int, sources.SkippedWindow] | None = None
+    run: RunContext, first_ms: int, skipped: Mapping[int, SkippedWindow] | None = None
 ) -> tuple[Verdict, ...]:
     """Judges the rules of `pipeline.rules` from a window on, also for subjects whose incidents began before what is read."""
     rules = run.cluster.rules
@@ -62,25 +69,18 @@ def judge_further_rules(
     )
 
 
-def find_reassignments(run: RunContext, windows: Sequence[TimeWindow]) -> dict[int, sources.SkippedWindow]:
+def find_reassignments(run: RunContext, windows: Sequence[TimeWindow]) -> dict[int, SkippedWindow]:
     """Windows at whose end a reassignment ran: what it copies, and leaders on their way, say nothing of balance."""
     moving: Counter[int] = Counter()
     for start_ms, count in run.tuples(TOPIC_HEALTH, windows, "window_start_ms", "reassigning_count"):
         moving[start_ms] += count
-    skipped = {}
-    for start_ms, count in ((start_ms, count) for start_ms, count in moving.items() if count):
-        why = f"a reassignment of {count:,} partition{'' if count == 1 else 's'} was running"
-        skipped[start_ms] = sources.SkippedWindow("incomplete", why)
-    return skipped
-
-
-def _find_beginnings(run: RunContext) -> dict[str, sources.SourceBeginning]:
-    sql = (
-        "SELECT source, min(window_start) AS asked, min(CASE WHEN arrived_count > 0 THEN window_start END) AS brought "
-        "FROM status GROUP BY source"
-    )
-    rows = run.query(sql, (TimeWindow(0, END_OF_TIME_MS),), status=WINDOW_STATUS)
-    return {source: sources.SourceBeginning(*of) for source, *of in tuples_of(rows, "source", "asked_ms", "brought_ms")}
+    return {
+        start_ms: SkippedWindow(
+            "incomplete", f"a reassignment of {count:,} partition{'' if count == 1 else 's'} was running"
+        )
+        for start_ms, count in moving.items()
+        if count
+    }
 
 
 def _reach(run: RunContext, first_ms: int, n: int) -> tuple[TimeWindow]:

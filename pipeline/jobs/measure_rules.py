@@ -48,10 +48,7 @@ _LATE_RUNS = 10  # windows by which runs may take place later than theirs
 
 
 def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
-    if not windows:
-        return JobReport()
-    version = run.replace(RULE_MEASURES, _measure(run, windows), windows)
-    return JobReport(table_versions={RULE_MEASURES.name: version})
+    return JobReport(table_versions=run.replace(RULE_MEASURES, _measure(run, windows), windows) if windows else {})
 
 
 def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMeasure]:

@@ -77,11 +77,9 @@ def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow
     starts_ms |= {change.window_start_ms for change in stored if change.window_start_ms >= first_ms}
     # an alert goes on with the incident that its own was merged into: that one has the same labels
     ended = [one for one in changes if not (one.is_open or one.merged_into or _has_no_verdict(one))]
-    versions = {
-        INCIDENTS.name: run.replace(INCIDENTS, rows, [run.window_at(start_ms) for start_ms in sorted(starts_ms)]),
-        ALERT_OUTBOX.name: queue_messages(run, news, (*history, *verdicts), ended=ended, known=lost),
-        VERDICTS.name: run.replace(VERDICTS, judged, windows),
-    }
+    versions = run.replace(INCIDENTS, rows, [run.window_at(start_ms) for start_ms in sorted(starts_ms)])
+    versions[ALERT_OUTBOX.name] = queue_messages(run, news, (*history, *verdicts), ended=ended, known=lost)
+    versions |= run.replace(VERDICTS, judged, windows)
     told = changes[:MOST_LINES]
     notes = [_note(change) + (f" ({silenced[change.key]})" if change.key in silenced else "") for change in told]
     return JobReport(table_versions=versions, notes=(*problems, *notes, *say_more(len(changes) - len(told))))

@@ -1,10 +1,8 @@
 """Variation of shares by chance alone, the traffic a verdict needs, and how runs of batches add to chance.
 
-Units with weights w (batches, by their bytes) are placed independently, each on broker b with probability e_b. They
-count as `N_eff = (sum w)^2 / sum w^2`; the share of b has mean e_b and variance `e_b (1 - e_b) / N_eff`.
-
-The tail is taken as normal: good where b expects some hundreds of units, which `required_units_of_share` guards (290 or
-more at 20 % above share and level 0.001). With fewer, `bound_chance` holds for any number of units and any weights.
+docs/MEASURES.md has the formulas. The tail is taken as normal: good where a broker expects some hundreds of units,
+which `required_units_of_share` guards (290 or more at 20 % above share and level 0.001). With fewer, `bound_chance`
+holds for any number of units and any weights.
 
 Batches that a sticky producer or a burst places together count as one unit. Between one slot of the window and the next
 the shares e of B brokers change by chance alone: the sum over brokers of the squared change over `e (1/n_s + 1/n_s+1)`,

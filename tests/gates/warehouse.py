@@ -61,7 +61,7 @@ def fill_warehouse(run):
         rows_of(name, [row | of for row in rows])
         for name, rows in (("gold.forecast", list_forecasts(run)), ("bronze.quarantine", REFUSED))
     )
-    measured["gold.forecast"] = run.replace(declared("gold.forecast"), forecasts, windows)
+    measured |= run.replace(declared("gold.forecast"), forecasts, windows)
     kept = merge_rows(refused, run.warehouse, declared("bronze.quarantine"), insert_only=True, of=tuple(of.values()))
     ingest_versions = ingested.table_versions | {"bronze.quarantine": kept}
     versions = {"ingest": ingest_versions, "replay": replayed.table_versions, "measures": measured}

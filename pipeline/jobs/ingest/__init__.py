@@ -44,7 +44,7 @@ from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import load_stored_windows, withdraw_trust
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
-from pipeline.tables.bronze import METRIC_SAMPLES, WINDOW_STATUS
+from pipeline.tables.bronze import METRIC_SAMPLES
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
 from pipeline.transforms import keys as key_sums
@@ -75,17 +75,17 @@ def write_metrics(run: RunContext, given: IngestInput, expired: Expired) -> dict
     if not samples.row_count:
         tables = [METRIC_SAMPLES, PRODUCER_NODES]
         tables += [BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES] if reports_brokers(run.cluster) else []
-        return {table.name: run.replace(table, (), fresh) for table in tables}
+        return {name: version for table in tables for name, version in run.replace(table, (), fresh).items()}
     reasons = {problem.reason for name in names for problem in given.problems.get(name, ())}
     frame = select_samples(samples.frame(), run.span, run.window_ms, has_repeated=REPEATED in reasons)
     selected = within(frame, fresh)
-    versions = {METRIC_SAMPLES.name: run.replace_frame(given.staging.spark, METRIC_SAMPLES, selected, fresh)}
+    versions = run.replace_frame(given.staging.spark, METRIC_SAMPLES, selected, fresh)
     versions |= _write_nodes(run, given, names, fresh)
     if reports_brokers(run.cluster):  # a row for each broker, and each of its topics and requests
         starts = pa.array([instant_of(window.start_ms) for window in fresh], pa.timestamp("us", "UTC"))
         for table in (BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES):
             rows = given.samples[table.name].load()
-            versions[table.name] = run.replace(table, rows.filter(pc.is_in(rows["window_start"], starts)), fresh)
+            versions |= run.replace(table, rows.filter(pc.is_in(rows["window_start"], starts)), fresh)
     return versions
 
 
@@ -104,7 +104,7 @@ def _write_nodes(run: RunContext, given: IngestInput, names: tuple[str, ...], fr
 def write_traffic(run: RunContext, given: IngestInput, fresh: Windows) -> dict[str, int]:
     reading, live, spark = given.reading, given.reading.live, given.staging.spark
     batches = within(given.parts[Kind.BATCHES].frame(), fresh)
-    versions = {RECORD_BATCHES.name: run.replace_frame(spark, RECORD_BATCHES, batches, fresh)}
+    versions = run.replace_frame(spark, RECORD_BATCHES, batches, fresh)
     compacted = compacted_topics(reading.history.state_at(run.as_of_ms), reading.tree)
     rate, size = 1.0 if live is None else live.source.sampling.time, run.cluster.batch_size_bytes
     traffic = run.fit(PARTITION_TRAFFIC, sum_traffic(batches, compacted, size, sampling_rate=rate))
@@ -114,7 +114,7 @@ def write_traffic(run: RunContext, given: IngestInput, fresh: Windows) -> dict[s
         )
         rows = run.table_of(PARTITION_TRAFFIC, by_offsets)
         traffic = traffic.unionByName(within(run.fit(PARTITION_TRAFFIC, spark.createDataFrame(rows)), fresh))
-    versions[PARTITION_TRAFFIC.name] = run.replace_frame(spark, PARTITION_TRAFFIC, traffic, fresh)
+    versions |= run.replace_frame(spark, PARTITION_TRAFFIC, traffic, fresh)
     return versions
 
 
@@ -125,17 +125,16 @@ def write_keys(run: RunContext, given: IngestInput, fresh: Windows) -> dict[str,
             run.replace(table, (), fresh)
         return {}  # no version is committed for keys that were not counted
     keys, others = (within(given.parts[kind].frame(), fresh) for kind in (Kind.KEYS, Kind.OTHERS))
-    versions = {KEY_TRAFFIC.name: run.replace_frame(spark, KEY_TRAFFIC, key_sums.sum_keys(keys, others), fresh)}
+    versions = run.replace_frame(spark, KEY_TRAFFIC, key_sums.sum_keys(keys, others), fresh)
     if run.config.keys.mode == PSEUDONYMOUS:
-        versions[KEY_HASHES.name] = run.insert_missing(spark, KEY_HASHES, key_sums.list_key_hashes(keys), fresh)
+        versions |= run.insert_missing(spark, KEY_HASHES, key_sums.list_key_hashes(keys), fresh)
     questions = [(q.strategy, q.version, q.partition_count) for q in given.settings.questions]
     if not questions:
-        return {**versions, KEY_MATRICES.name: run.replace(KEY_MATRICES, (), fresh)}
-    matrices = key_sums.sum_key_matrices(others, questions)
-    versions[KEY_MATRICES.name] = run.replace_frame(spark, KEY_MATRICES, matrices, fresh)
+        return versions | run.replace(KEY_MATRICES, (), fresh)
+    versions |= run.replace_frame(spark, KEY_MATRICES, key_sums.sum_key_matrices(others, questions), fresh)
     answers = key_sums.answer_keys(keys, questions)
     agreed = answers.where("chosen_partition = greatest").drop("greatest")
-    versions[KEY_ANSWERS.name] = run.insert_missing(spark, KEY_ANSWERS, agreed, fresh)
+    versions |= run.insert_missing(spark, KEY_ANSWERS, agreed, fresh)
     different = key_sums.count_contradictions(answers).toArrow().to_pylist()
     wrong = [*key_sums.key_problem_rows(others), *key_sums.describe_contradictions(different)]
     given.problems.setdefault(given.reading.record_source, []).extend(problems_of(wrong))
@@ -148,7 +147,7 @@ def write_arrivals(run: RunContext, given: IngestInput, fresh: Windows) -> dict[
         run.replace(ARRIVALS, (), fresh)
         return {}  # no version is committed for arrivals that were not read
     if not chunks.row_count:
-        return {ARRIVALS.name: run.replace(ARRIVALS, (), fresh)}
+        return run.replace(ARRIVALS, (), fresh)
     live, staging = given.reading.live, given.staging
     rate = 1.0 if live is None else live.source.sampling.time * live.source.sampling.partitions
     join = partial(join_arrivals, is_named=run.config.keys.mode == PSEUDONYMOUS, sampling_rate=rate)
@@ -193,7 +192,7 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
         work += [partial(write, run, given, expired) for write in (write_metrics, write_cluster)]
         work.append(partial(merge_segments, run, given))
         versions = write_at_once(work) | merge_problems(run, given)
-        versions[WINDOW_STATUS.name] = commit_windows(run, given, stored, expired, versions)
+        versions |= commit_windows(run, given, stored, expired, versions)
     late = [one.path for one in given.problems.get(reading.record_source, ()) if one.reason == OF_PAST_WINDOWS]
     notes = [
         f"{source}: {len(windows)} stored windows kept, the source now holds less (--force replaces them)"

@@ -63,8 +63,7 @@ def write_cluster(run: RunContext, given: IngestInput, expired: Expired) -> dict
     fresh_groups = fresh_windows(run, expired.get(reading.group_source, set()))
     versions = {}
     if fresh_groups:
-        groups = _group_rows(run, reading, fresh_groups)
-        versions[CONSUMER_GROUPS.name] = run.replace(CONSUMER_GROUPS, groups, fresh_groups)
+        versions = run.replace(CONSUMER_GROUPS, _group_rows(run, reading, fresh_groups), fresh_groups)
     described = [
         *(_Described(one, reading.newest, one == reading.newest) for one in fresh_windows(run, gone | observed)),
         *(_Described(one, is_present=True) for one in _windows_of_now(run, reading)),

@@ -61,7 +61,12 @@ def read_run_input(staging: Staging, run: RunContext, reading: ClusterReading, m
     settings = _choose_settings(run, reading, reads)
     tasks = _plan_tasks(reading, metrics, reads, settings, count_task_slots(staging.spark))
     schemas = {kind.value: schema for kind, schema in SCHEMAS.items()}
-    read = staging.run_tasks("read logs and metrics", tasks, _read_pieces, schemas)
+    read = staging.run_tasks(
+        "read logs and metrics",
+        tasks,
+        lambda task: ((each.kind.value, each.rows) for each in run_read_task(task)),
+        schemas,
+    )
     parts = {kind: read[kind.value] for kind in Kind}
     if metrics.batches:  # they came over HTTP
         fetched = pa.Table.from_batches(metrics.batches, SAMPLE_SCHEMA)
@@ -169,10 +174,6 @@ def _plan_tasks(
     else:
         tasks += plan_range_tasks(reading.live, settings, leaders, least)
     return [*tasks, *plan_page_tasks(metrics.pages, least)]
-
-
-def _read_pieces(task: ReadTask) -> Pieces:
-    return ((piece.kind.value, piece.rows) for piece in run_read_task(task))
 
 
 def _summarise_samples(run: RunContext, staging: Staging, samples: Parts) -> dict[str, Parts]:

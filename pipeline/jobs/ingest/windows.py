@@ -74,7 +74,7 @@ def fresh_windows(run: RunContext, stale: set[TimeWindow]) -> tuple[TimeWindow, 
 
 def commit_windows(
     run: RunContext, given: IngestInput, stored: StoredWindows, expired: Expired, versions: dict[str, int]
-) -> int:
+) -> dict[str, int]:
     newest_ms = max((row["max_timestamp_ms"] for row in given.window_sums), default=None)
     unknown = _list_unknown_leaders(run)
     rows = []

@@ -57,8 +57,8 @@ def run(run: RunContext, windows: Windows, replay_of: Callable[[TimeWindow], Rep
     rows = (
         row_of(one, RECOMMENDATIONS) | {"broker_ratios": by} for one, by in zip(recommendations, ratios, strict=True)
     )
-    versions = {PROMISES.name: run.replace(PROMISES, promises, windows)}
-    return JobReport(table_versions=versions | {RECOMMENDATIONS.name: run.replace(RECOMMENDATIONS, rows, windows)})
+    versions = run.replace(PROMISES, promises, windows)
+    return JobReport(table_versions=versions | run.replace(RECOMMENDATIONS, rows, windows))
 
 
 def _recommend(
@@ -197,7 +197,11 @@ def place_partitions(loads: Iterable[tuple[Any, ...]], state: Sequence[Row]) -> 
             partition=key[2],
             replicas=tuple(row["replica_id"] for row in rows),
             leader_id=rows[0]["leader_id"],
-            in_sync=tuple(row["replica_id"] for row in rows if _may_lead(row)),
+            in_sync=tuple(
+                row["replica_id"]
+                for row in rows
+                if (row["reassignment"] != "adding" if row["is_in_sync"] is None else row["is_in_sync"])
+            ),
             load_bytes=carried.get(key, 0) + (by_name.get((key[0], key[2]), 0) if key[1] else 0),
             size_bytes=max((row["size_bytes"] or 0) for row in rows),
             is_sized=any(row["size_bytes"] is not None for row in rows),
@@ -205,11 +209,6 @@ def place_partitions(loads: Iterable[tuple[Any, ...]], state: Sequence[Row]) -> 
         for key, unordered in sorted(replicas.items())
         for rows in [sorted(unordered, key=lambda row: row["replica_position"])]
     ]
-
-
-def _may_lead(replica: Row) -> bool:
-    is_in_sync: bool | None = replica["is_in_sync"]
-    return is_in_sync is True or (is_in_sync is None and replica["reassignment"] != "adding")
 
 
 def load_doubts(

@@ -71,7 +71,7 @@ def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeW
     for broker_id, start_ms, rack in sorted(told, key=itemgetter(0, 1)):
         racks[start_ms][broker_id] = rack or ""
     nodes: dict[int, dict[MetricsClient, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in _in_order(run.rows(PRODUCER_NODES, sorted({*windows, *before})), "broker_id"):
+    for row in sorted(run.rows(PRODUCER_NODES, sorted({*windows, *before})), key=itemgetter("broker_id")):
         nodes[milliseconds_of(row["window_start"])][row["instance"], row["client_id"]].append(row)
     partitions = {where: max(led) + 1 for where, led in leaders.items()}
     describe_work(f"{run.subject}: list producer sessions and their clients")
@@ -104,10 +104,6 @@ def _sum_up(
     run: RunContext, windows: Sequence[TimeWindow], partitions: Mapping[TopicWindow, int], before: Sequence[TimeWindow]
 ) -> Iterator[tuple[Any, Any]]:
     yield _list_arrivals(run, windows, partitions), _load_samples(run, windows, before)
-
-
-def _in_order(rows: Iterable[Row], *names: str) -> list[Row]:
-    return sorted(rows, key=itemgetter(*names))
 
 
 def _list_arrivals(
@@ -156,7 +152,7 @@ def _load_samples(
     summed, precedence = summarise_nodes(samples, settings).to_arrow(), tuple(name_metric_sources(run.cluster))
     nodes = finish_nodes(summed, precedence=precedence, client_configs=run.cluster.producers)
     by_client: dict[MetricsClient, list[Row]] = defaultdict(list)
-    for row in _in_order(nodes.select(_NODE_COLUMNS).to_pylist(), "window_start", "broker_id"):
+    for row in sorted(nodes.select(_NODE_COLUMNS).to_pylist(), key=itemgetter("window_start", "broker_id")):
         by_client[row["instance"], row["client_id"]].append(row)
     return dict(by_client), dict(requests)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipeline.measures.assignors import balance_group, hash_map_order
-from pipeline.measures.causes import luck_bound
+from pipeline.measures.broker_share import luck_bound
 from pipeline.measures.chance import (
     SlotLoads,
     bound_chance,
