@@ -1,4 +1,11 @@
-"""Parts of a mail."""
+"""Mails and their parts, as the standard library reads them."""
+
+from email import message_from_bytes
+from email.policy import default
+
+
+def read_mail(payload):
+    return message_from_bytes(payload, policy=default)
 
 
 def attached(mail, name):
@@ -10,3 +17,8 @@ def attached(mail, name):
 def text_of(mail):
     """What a reader of plain text sees."""
     return mail.get_body(("plain",)).get_content().replace("\r\n", "\n")
+
+
+def words_of(mail):
+    """That in one line, however it is wrapped."""
+    return " ".join(text_of(mail).split())

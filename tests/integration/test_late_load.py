@@ -3,8 +3,6 @@
 Minutes are ahead of the clock, so that nobody waits for windows to pass and topics are older than they.
 """
 
-import email
-import email.policy
 import re
 
 import pytest
@@ -14,15 +12,16 @@ from pipeline.config_file import load_config
 from pipeline.jobs import deliver_alerts
 from pipeline.model.window import HOUR_MS, TimeWindow
 from pipeline.runs import plan_runs
-from pipeline.steps import ingest_windows, judge_windows, take_steps
+from pipeline.steps import ingest_windows, judge_windows
 from tests.config_files import write_configuration
 from tests.integration.live.runs import wait_for_checkpoints
 from tests.integration.test_leaders_moved import now_minute
 from tests.lab.cluster import WRITES_ONLY_CHANGES, start_cluster
 from tests.lab.live_traffic import MINUTE_MS
 from tests.lab.process import PATIENCE_S
-from tests.mail_parts import text_of
+from tests.mail_parts import read_mail, text_of
 from tests.spark.capture_runs import stored
+from tests.table_rows import take_all
 
 TOPIC, OLD = "orders", "old"
 TIMELY, LATE = 3_000, 3_000
@@ -56,10 +55,7 @@ def judged(tmp_path_factory):
             now_ms = span.end_ms + 20_000
             runs = plan_runs(config, span, run_id=str(minute), now_ms=now_ms)
 
-            def on_error(_run, _step, error):
-                raise error
-
-            take_steps(runs, (ingest_windows, judge_windows), on_error)
+            take_all(runs, (ingest_windows, judge_windows))
             deliver_alerts.run(config, None, now_ms=now_ms)
     return config, start_ms
 
@@ -83,9 +79,7 @@ def test_what_was_late_counts_for_the_broker_that_took_it(judged, source):
 @pytest.mark.parametrize("source", ["disks", "live"])
 def test_a_mail_names_the_broker_and_what_to_do(judged, source):
     config, _ = judged
-    read = [
-        email.message_from_bytes(path.read_bytes(), policy=email.policy.default) for path in config.outbox.glob("*.eml")
-    ]
+    read = [read_mail(path.read_bytes()) for path in config.outbox.glob("*.eml")]
     (mail,) = (mail for mail in read if mail["Subject"].startswith(f"[FAIL] {source} broker 1: a broker takes records"))
     text = " ".join(text_of(mail).split())
     assert "took 2.00x its fair share of the bytes appended" in text

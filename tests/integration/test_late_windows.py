@@ -5,8 +5,6 @@ Oracle: what was produced (broker 1 leads the hot partitions in minutes 1 to 4),
 Records are stamped with minutes that are over, so that nobody waits for windows to pass.
 """
 
-import email
-import email.policy
 import json
 import re
 import subprocess
@@ -20,15 +18,15 @@ from pipeline.config_file import load_config
 from pipeline.jobs import deliver_alerts
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
-from pipeline.steps import STEPS, take_steps
 from tests.config_files import write_configuration
 from tests.integration.live.runs import wait_for_checkpoints, wait_until
 from tests.integration.test_leaders_moved import now_minute
 from tests.lab.cluster import run_tool, start_cluster
 from tests.lab.live_traffic import MINUTE_MS
 from tests.lab.process import PATIENCE_S
-from tests.mail_parts import text_of
+from tests.mail_parts import read_mail, text_of
 from tests.spark.capture_runs import stored
+from tests.table_rows import take_all
 
 TOPIC, ASSIGNMENT = "orders", "1:0:2,0:2:1,2:1:0,1:2:0,0:1:2,2:0:1"
 RECORDS = 6_000
@@ -63,10 +61,7 @@ class Cluster:
         now_ms = now_minute() + MINUTE_MS
         runs = plan_runs(self.config, span, run_id=f"{first}-{last}", now_ms=now_ms)
 
-        def on_error(_run, _step, error):
-            raise error
-
-        take_steps(runs, STEPS, on_error)
+        take_all(runs)
         deliver_alerts.run(self.config, None, now_ms=now_ms)
 
     def incidents(self):
@@ -76,7 +71,7 @@ class Cluster:
     def mails(self):
         """State, incident, text and files of the mails about a broker's share, in the order in which they left."""
         paths = sorted(self.config.outbox.glob("*.eml"), key=lambda path: path.stat().st_mtime_ns)
-        read = [email.message_from_bytes(path.read_bytes(), policy=email.policy.default) for path in paths]
+        read = [read_mail(path.read_bytes()) for path in paths]
         return [mail for mail in read if "broker 1" in mail["Subject"].lower()]
 
     def command(self, *arguments):

@@ -5,8 +5,6 @@ import re
 import shutil
 from collections import Counter
 from dataclasses import dataclass, replace
-from email import message_from_bytes
-from email.policy import default
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,6 +29,7 @@ from pipeline.storage.rows import load_rows
 from pipeline.storage.window_status import trust_windows
 from pipeline.tables import TABLES
 from tests.config_files import write_configuration
+from tests.mail_parts import read_mail
 
 CLUSTER = "demo"
 SECRET = "a70f" * 16
@@ -249,7 +248,7 @@ def comparable_value(value, kind):
 
 def _decoded(value):
     """A mail's headers and the contents of its parts, files of configuration and report apart; other bytes as they are."""
-    mail = message_from_bytes(value, policy=default)
+    mail = read_mail(value)
     if "Message-ID" not in mail:
         return value
     contents = [part.get_content() for part in mail.walk() if not part.is_multipart()]

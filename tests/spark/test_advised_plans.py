@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from pipeline.steps import STEPS, take_steps
 from tests.engines import sail
 from tests.spark.capture_runs import ALL_SOURCES, SCRAPES, plan, stored
+from tests.table_rows import take_all
 
 TOPICS = ("orders", "refunds", "payments")
 SLOW_MINUTE = 4
@@ -21,10 +21,7 @@ def advised(capture, tmp_path_factory):
     config = part.write_config(folder, topics=TOPICS, sources=ALL_SOURCES, candidates=candidates, gate=one_of_one)
     context = plan(config, capture.span(SLOW_MINUTE, SLOW_MINUTE + 1))
 
-    def on_error(_run, _step, error):
-        raise error
-
-    take_steps((context,), STEPS, on_error, session=sail())
+    take_all((context,), session=sail())
     return sorted(stored(config.warehouse, "gold.recommendations"), key=lambda row: row["rank"])
 
 

@@ -56,7 +56,6 @@ def test_collected_hosts_give_the_tables_of_their_disks(spark, part, tmp_path):
         found[name] = list_rows(run.warehouse, ("bronze.window_status.source", "bronze.quarantine.source"))
     assert compare(found["disks"], found["collected"]) == {}
     assert sum(found["collected"]["silver.record_batches"][1].values()) > 1_000
-
     for file in (landing / "1/parts").iterdir():
         file.unlink()
     run = plan(with_source(config, "without-1", {"kind": "collected", "path": str(landing)}), part.span(2, 3))

@@ -95,15 +95,8 @@ def collect_all(disks, tmp_path):
     file = write_configuration(tmp_path, {CLUSTER: {"sources": [source]}}, window="PT2M", mail={"to": ["a@b.org"]})
     make_secret(tmp_path)
     for host in ("1", "2"):
-        request = CollectRequest(
-            paths=[disks / host],
-            config=load_config(file),
-            cluster=CLUSTER,
-            host=host,
-            keep_ms=86_400_000,
-            as_of_ms=AS_OF_MS,
-            run_id=host,
-        )
+        of = {"config": load_config(file), "cluster": CLUSTER, "keep_ms": 86_400_000, "as_of_ms": AS_OF_MS}
+        request = CollectRequest(paths=[disks / host], host=host, run_id=host, **of)
         rate_limit = RateLimit(bytes_per_s=10**12, clock=lambda: 0.0, pause=lambda _: None)
         collect(request, StoredFolder(str(landing)), rate_limit)
     return landing, source

@@ -71,7 +71,6 @@ def test_a_doubt_is_said(back_tests, topic):
     """In `trust`, or in `assumptions` where the prediction may still hold."""
     is_trusted, reason, assumption = SAID[topic]
     row, candidates = back_tests[topic]
-
     assert row["trust"] == "trusted" or row["trust"].startswith("not trustworthy: ")
     assert row["is_trusted"] == (row["trust"] == "trusted")
     assert is_trusted is None or row["is_trusted"] == is_trusted, row
@@ -88,7 +87,6 @@ def test_a_doubt_is_said(back_tests, topic):
 def test_metrics_that_fit_are_not_doubted(back_tests):
     """The one producer whose metrics are right."""
     row, _ = back_tests["right-metrics"]
-
     assert "metrics" not in row["trust"] + row["assumptions"]
 
 

@@ -3,8 +3,6 @@
 Oracle: the rule of docs/MEASURES.md, written out here, over shares counted by `tests/lab/facts.py`.
 """
 
-import email
-import email.policy
 import re
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import pytest
 from pipeline.model.window import milliseconds_of, parse_instant
 from tests.engines import sail
 from tests.lab.facts import measure_share_ratios
-from tests.mail_parts import text_of
+from tests.mail_parts import read_mail, text_of
 from tests.spark.capture_runs import plan, run_all, stored
 
 LIMIT, RESOLVES_AT, K, N = 1.20, 1.10, 3, 4
@@ -51,7 +49,7 @@ def read_mails(ran):
     """State → (subject, plain text) of the files that were delivered."""
     mails = {}
     for _, place in ran.deliveries:
-        message = email.message_from_bytes(Path(place).read_bytes(), policy=email.policy.default)
+        message = read_mail(Path(place).read_bytes())
         text = text_of(message)
         assert {part.get_content_type() for part in message.walk()} >= {"text/html", "image/png"}
         mails[re.match(r"\[(\w+)\]", text)[1]] = (message["Subject"], text)

@@ -36,6 +36,5 @@ def test_a_recorded_run_tells_of_the_other(rows, table):
         for row in judged
         if (row.verdict == MISSES or row.way == WRONG_WAY) and explain(recording, table, row.figure, row.off) is None
     ]
-
     assert off == []
     assert len(judged) >= 5

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 from deltalake import write_deltalake
 
 from pipeline.storage.frames import arrow_schema
@@ -16,18 +15,12 @@ PAPER = (Path(__file__).parents[2] / "docs" / "READING.md").read_text()
 EXAMPLE = (Path(__file__).parents[2] / "dags/example_dags/run_by_spark_submit.py").read_text()
 
 
-@pytest.fixture(scope="module")
-def spark(classic):
-    """The document is about classic Spark."""
-    return classic
-
-
-def test_the_query_runs(spark, tmp_path):
+def test_the_query_runs(classic, tmp_path):
     row = {"cluster": "prod", "window_start": datetime(2026, 11, 21, 9, tzinfo=UTC), "broker_id": 4, "share_ratio": 1.5}
     schema = pa.schema([field.with_nullable(True) for field in arrow_schema(BROKER_SHARE)])
     write_deltalake(tmp_path / "gold" / "broker_share", pa.Table.from_pylist([row], schema))
     (query,) = re.findall(r"```sql\n(.*?)```", PAPER, re.DOTALL)
-    (found,) = spark.sql(query.format(warehouse=tmp_path)).collect()
+    (found,) = classic.sql(query.format(warehouse=tmp_path)).collect()
     assert (found.broker_id, found.share_ratio) == (4, 1.5)
 
 

@@ -27,13 +27,7 @@ CHARTS = {
 
 
 @pytest.fixture(scope="module")
-def spark(classic):
-    """People paste these statements into classic Spark."""
-    return classic
-
-
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory, spark):
+def answers(tmp_path_factory, classic):
     folder = tmp_path_factory.mktemp("report")
     write_warehouse(folder / "warehouse", topics=NAMES, client=NAMES[1])
     end_ms = T0_MS + 6 * HOUR_MS
@@ -42,7 +36,7 @@ def answers(tmp_path_factory, spark):
     answers = read_answers(read_page(render_report([report], now_ms=end_ms, command="sql")))
     asked = " ".join(sql for sql, _, _ in answers.values())
     asked += QUESTIONS
-    register_tables(spark, folder / "warehouse", [table for table in TABLES if table.name in asked])
+    register_tables(classic, folder / "warehouse", [table for table in TABLES if table.name in asked])
     return answers
 
 
@@ -51,15 +45,15 @@ def test_every_chart_is_compared(answers):
 
 
 @pytest.mark.parametrize("statement", re.findall(r"```sql\n(.*?)```", QUESTIONS, re.DOTALL))
-def test_the_statements_of_the_questions_run(statement, answers, spark):
+def test_the_statements_of_the_questions_run(statement, answers, classic):
     assert answers
-    assert spark.sql(statement).count() > 0
+    assert classic.sql(statement).count() > 0
 
 
 @pytest.mark.parametrize("chart", sorted(CHARTS))
-def test_a_chart_shows_what_its_statement_gives_in_spark(chart, answers, spark):
+def test_a_chart_shows_what_its_statement_gives_in_spark(chart, answers, classic):
     sql, columns, rows = answers[chart]
-    found = spark.sql(sql.removesuffix(";")).toArrow()
+    found = classic.sql(sql.removesuffix(";")).toArrow()
     assert columns == found.column_names
     assert rows
     assert rows == [[format_cell(row[name]) for name in columns] for row in found.to_pylist()]

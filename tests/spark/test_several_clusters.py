@@ -5,10 +5,10 @@ import yaml
 
 from pipeline.config_file import load_config
 from pipeline.runs import plan_runs
-from pipeline.steps import STEPS, take_steps
 from tests.batches import make_batch, make_records
 from tests.engines import SAIL
 from tests.spark.capture_runs import stored
+from tests.table_rows import take_all
 from tests.unit.sources.http_servers import serving
 from tests.unit.sources.metrics.test_metric_readings import SPAN
 from tests.unit.sources.metrics.test_scraped_brokers import A, B, answering, cluster_of
@@ -38,10 +38,7 @@ def run(tmp_path):
         path.write_text(yaml.safe_dump({**document, "clusters": {"demo": {"sources": sources}}}))
         runs = plan_runs(load_config(path), SPAN, run_id="test", now_ms=SPAN.end_ms + 60_000)
 
-        def on_error(_run, _step, error):
-            raise error
-
-        take_steps(runs, STEPS, on_error)
+        take_all(runs)
         return lambda name: stored(tmp_path / "w", name)
 
     return steps

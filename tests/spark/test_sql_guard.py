@@ -57,21 +57,15 @@ SELECT * FROM IDENTIFIER('a') WITH ('path' = '/etc/hostname')
 SELECT * FROM table_changes_by_path('/tmp', 0)""".splitlines()
 
 
-@pytest.fixture(scope="module")
-def spark(classic):
-    """`sql` runs on classic Spark."""
-    return classic
-
-
 @pytest.mark.parametrize("statement", QUERIES)
-def test_a_query_is_let_through(spark, statement):
-    refuse_changes(spark, statement)
+def test_a_query_is_let_through(classic, statement):
+    refuse_changes(classic, statement)
 
 
 @pytest.mark.parametrize("statement", CHANGES)
-def test_what_changes_anything_or_runs_a_program_is_refused(spark, statement):
+def test_what_changes_anything_or_runs_a_program_is_refused(classic, statement):
     with pytest.raises(ConfigError, match="sql only queries the tables"):
-        refuse_changes(spark, statement)
+        refuse_changes(classic, statement)
 
 
 OPTIONS = "WITH ('parquet.private.read.filter.predicate' = 'AAAA')"  # Parquet reads a Java object from it
@@ -92,9 +86,9 @@ OPTIONS = "WITH ('parquet.private.read.filter.predicate' = 'AAAA')"  # Parquet r
         f"DESCRIBE QUERY SELECT * FROM a {OPTIONS}",
     ],
 )
-def test_no_option_of_a_table_reaches_its_reader(spark, query):
+def test_no_option_of_a_table_reaches_its_reader(classic, query):
     with pytest.raises(ConfigError, match="no options of a table"):
-        refuse_changes(spark, query)
+        refuse_changes(classic, query)
 
 
 @pytest.mark.parametrize(
@@ -107,9 +101,9 @@ def test_no_option_of_a_table_reaches_its_reader(spark, query):
         "SELECT try_reflect('java.lang.System', 'getProperty', 'user.home')",
     ],
 )
-def test_no_file_is_read_and_no_method_called(spark, tmp_path, query):
+def test_no_file_is_read_and_no_method_called(classic, tmp_path, query):
     (tmp_path / "secret").write_text("secret")
-    of_sql = spark.newSession()
+    of_sql = classic.newSession()
     restrict_session(of_sql)
     with pytest.raises(AnalysisException):
         of_sql.sql(query.format(file=tmp_path / "secret")).toArrow()
@@ -128,11 +122,11 @@ def test_no_file_is_read_and_no_method_called(spark, tmp_path, query):
         "reflect('java.lang.System', 'getProperty', 'user.home')",
     ],
 )
-def test_no_option_of_a_function_opens_a_file(spark, tmp_path, name, call):
+def test_no_option_of_a_function_opens_a_file(classic, tmp_path, name, call):
     """Whether the file is there, a schema, or no file: the answer is the same line, so that nothing of it is told."""
     (tmp_path / "schema").write_text(XSD)
     (tmp_path / "text").write_text("no schema")
-    of_sql = spark.newSession()
+    of_sql = classic.newSession()
     restrict_session(of_sql)
     said = set()
     for file in ("schema", "text", "missing"):
@@ -144,14 +138,14 @@ def test_no_option_of_a_function_opens_a_file(spark, tmp_path, name, call):
     assert len(line.splitlines()) == 1
 
 
-def test_no_variable_of_the_environment_is_told(spark):
-    of_sql = spark.newSession()
+def test_no_variable_of_the_environment_is_told(classic):
+    of_sql = classic.newSession()
     restrict_session(of_sql)
     assert of_sql.sql("SELECT '${system:user.home}'").head()[0] == "${system:user.home}"
 
 
-def test_no_function_that_reads_xml_or_avro_or_calls_java_is_left(spark):
-    of_sql = spark.newSession()
+def test_no_function_that_reads_xml_or_avro_or_calls_java_is_left(classic):
+    of_sql = classic.newSession()
     restrict_session(of_sql)
     left = [row[0] for row in of_sql.sql("SHOW FUNCTIONS").collect()]
     assert len(left) > 300
@@ -163,8 +157,8 @@ XSD = """\
 """
 
 
-def test_an_error_says_what_is_wrong_and_shows_no_plan(spark):
+def test_an_error_says_what_is_wrong_and_shows_no_plan(classic):
     with pytest.raises(ConfigError) as failed:
-        answer(spark, "SELECT missing FROM VALUES (1) AS t(a)", as_json=False)
+        answer(classic, "SELECT missing FROM VALUES (1) AS t(a)", as_json=False)
     assert str(failed.value).startswith("[UNRESOLVED_COLUMN.WITH_SUGGESTION]")
     assert "Project" not in str(failed.value)

@@ -14,7 +14,6 @@ from pipeline.config_file import load_config
 from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
 from pipeline.sources.metrics.prometheus import probe_prometheus
-from pipeline.steps import STEPS, take_steps
 from tests.config_files import write_configuration
 from tests.lab.facts import read_partition
 from tests.lab.measured_clients import (
@@ -27,6 +26,7 @@ from tests.lab.measured_clients import (
 )
 from tests.lab.prometheus import find_prometheus
 from tests.spark.capture_runs import stored
+from tests.table_rows import take_all
 
 VARIABLE = "PARTITION_HEALTH_RULE_FILES"
 FOLDER = Path(os.environ.get(VARIABLE, "nowhere"))
@@ -65,10 +65,7 @@ def tables(watched, tmp_path_factory):
     span = TimeWindow(watched.start_ms, watched.end_ms)
     runs = plan_runs(load_config(path), span, run_id="stranger", now_ms=watched.end_ms + 10_000)
 
-    def on_error(_run, _step, error):
-        raise error
-
-    take_steps(runs, STEPS, on_error)
+    take_all(runs)
     return lambda name: stored(path.parent / "warehouse", name)
 
 

@@ -17,8 +17,8 @@ from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
 from pipeline.tables.incidents import INCIDENTS
 from tests.incident_rows import new_change, new_verdict
+from tests.table_rows import zero_row
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS
-from tests.unit.jobs.test_ingest_windows import zero_row
 
 OPENED_MS = T0_MS - 26 * HOUR_MS
 OFF = {"rules": {"below_min_isr": {"severity": "off"}}}

@@ -1,4 +1,4 @@
-"""Values that no delivery, calendar or file system takes are refused on loading, with file, line and key."""
+"""Values that no delivery, calendar or file system takes are refused on loading; defaults that follow other settings."""
 
 import pytest
 
@@ -69,3 +69,19 @@ def test_what_nothing_can_take_is_refused_where_it_stands(tmp_path, text, where,
 def test_what_is_sound_is_taken(tmp_path, text):
     (tmp_path / "c.yaml").write_text(text)
     assert len(load_config(tmp_path / "c.yaml").clusters) == 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "seconds"),
+    [
+        ("", 300),
+        ("window: PT1H\n", 300),
+        ("window: PT10M\n", 300),
+        ("window: PT1M\n", 30),
+        ("window: PT1M\ngrace: PT5M\n", 300),
+        ("grace: PT1S\n", 1),
+    ],
+)
+def test_the_grace_time_follows_the_window_unless_it_is_set(tmp_path, keys, seconds):
+    (tmp_path / "c.yaml").write_text(SOUND + keys)
+    assert load_config(tmp_path / "c.yaml").grace.total_seconds() == seconds

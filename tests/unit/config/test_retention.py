@@ -17,8 +17,10 @@ from pipeline.tables import TABLES
 from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS
 from pipeline.tables.gold import LATENCY, VERDICTS, ZONE_TRAFFIC
 from tests.config_files import write_configuration
+from tests.table_rows import needed_row
 
 NOW = dt.datetime(2026, 11, 22, 12, tzinfo=dt.UTC)
+NOW_MS = round(NOW.timestamp() * 1000)
 AGES = (100, 50, 1)
 
 
@@ -57,21 +59,12 @@ def test_rows_go_only_where_the_configuration_says_so_a_tables_own_entry_first(l
     assert retention_of(kept, LATENCY) is None
 
 
-def row_of(table, days_ago):
-    start = NOW - dt.timedelta(days=days_ago)
-    known = {
-        "cluster": "demo",
-        "window_start": start,
-        "observed_at": start,
-        "rule": "r",
-        "subject": "s",
-        "verdict": "ok",
-    }
-    kinds = {"string": "", "bigint": 0, "double": 0.0, "boolean": False, "timestamp": start}
-    filled = {
-        column.name: kinds[column.type] for column in table.columns if not column.nullable and column.type in kinds
-    }
-    return {**filled, **{name: value for name, value in known.items() if name in table.column_names}}
+def write_days(config, table):
+    """A window of so many days ago each."""
+    windows = [TimeWindow(start_ms, start_ms + 3_600_000) for start_ms in (NOW_MS - days * DAY_MS for days in AGES)]
+    rows = [needed_row(table, window.start_ms, cluster="demo") for window in windows]
+    rows = [row | ({"verdict": "ok"} if table is VERDICTS else {}) for row in rows]
+    replace_rows(rows_of(table, rows, run_id="r"), config.warehouse, table, cluster="demo", windows=windows)
 
 
 def ages_of(warehouse, table):
@@ -82,11 +75,8 @@ def test_a_table_has_its_own_retention_or_its_layers_and_incidents_keep_what_the
     config = load({"bronze": "P40D", "gold": "P60D", "gold.latency": "P40D"})
     ensure_tables(config.warehouse)
     for table in (CONSUMER_GROUPS, LATENCY, VERDICTS):
-        starts_ms = [round(NOW.timestamp() * 1000) - days * DAY_MS for days in AGES]
-        windows = [TimeWindow(start_ms, start_ms + 3_600_000) for start_ms in starts_ms]
-        rows = rows_of(table, [row_of(table, days) for days in AGES], run_id="r")
-        replace_rows(rows, config.warehouse, table, cluster="demo", windows=windows)
-    report = maintain.run(config, now_ms=round(NOW.timestamp() * 1000))
+        write_days(config, table)
+    report = maintain.run(config, now_ms=NOW_MS)
     assert [note for note in report.notes if "dropped" in note] == [
         "bronze.consumer_groups: rows of 2 dates before 2026-10-13 dropped",
         "gold.latency: rows of 2 dates before 2026-10-13 dropped",
@@ -98,17 +88,14 @@ def test_a_table_has_its_own_retention_or_its_layers_and_incidents_keep_what_the
 def test_a_damaged_table_is_named_and_all_others_are_maintained(load):
     config = load({"bronze": "P40D"})
     ensure_tables(config.warehouse)
-    starts_ms = [round(NOW.timestamp() * 1000) - days * DAY_MS for days in AGES]
-    windows = [TimeWindow(start_ms, start_ms + 3_600_000) for start_ms in starts_ms]
-    rows = rows_of(CONSUMER_GROUPS, [row_of(CONSUMER_GROUPS, days) for days in AGES], run_id="r")
-    replace_rows(rows, config.warehouse, CONSUMER_GROUPS, cluster="demo", windows=windows)
+    write_days(config, CONSUMER_GROUPS)
     for table in (BROKERS, LATENCY):
         max((table_path(config.warehouse, table) / "_delta_log").glob("*.json")).write_bytes(b"")
     shutil.rmtree(table_path(config.warehouse, VERDICTS) / "_delta_log")
     (table_path(config.warehouse, VERDICTS) / "x.parquet").write_bytes(b"")
     (table_path(config.warehouse, ZONE_TRAFFIC) / "_delta_log" / "_last_checkpoint").mkdir()
     with pytest.raises(StorageError, match="4 tables not maintained, all others were") as raised:
-        maintain.run(config, now_ms=round(NOW.timestamp() * 1000))
+        maintain.run(config, now_ms=NOW_MS)
     damaged = (BROKERS, LATENCY, ZONE_TRAFFIC, VERDICTS)
     assert [str(table_path(config.warehouse, table)) in str(raised.value) for table in damaged] == [True] * 4
     assert ages_of(config.warehouse, CONSUMER_GROUPS) == [1]

@@ -56,14 +56,9 @@ def test_a_warehouse_in_a_bucket_is_reached_as_the_section_says(tmp_path):
     config = configure(tmp_path, warehouse="s3a://tables/prod/", storage=storage)
     assert config.warehouse == RemoteFolder("s3a://tables/prod/", Storage(**storage | {"credentials": file}))
     assert str(config.warehouse.joinpath("gold", "verdicts")) == "s3a://tables/prod/gold/verdicts"
-    assert config.warehouse.delta_options() == {
-        "aws_conditional_put": "etag",
-        "aws_region": "eu-west-1",
-        "aws_endpoint": "http://minio:9000",
-        "aws_allow_http": "true",
-        "aws_access_key_id": "a",
-        "aws_secret_access_key": "b",
-    }
+    options = {"conditional_put": "etag", "region": "eu-west-1", "endpoint": "http://minio:9000", "allow_http": "true"}
+    options |= {"access_key_id": "a", "secret_access_key": "b"}
+    assert config.warehouse.delta_options() == {f"aws_{name}": value for name, value in options.items()}
     assert "s3a://tables/prod/" in config.model_dump_json()
     assert "'b'" not in repr(config)
 

@@ -18,6 +18,7 @@ from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.bronze import BROKERS
 from pipeline.tables.health import FORECAST, RULE_MEASURES
 from tests.report_tables import CLUSTER, T0_MS, write_config, write_rows
+from tests.table_rows import needed_row
 
 HOURS = 28 * 24
 NOW_MS = T0_MS + HOURS * HOUR_MS  # a Saturday, 00:00 UTC
@@ -155,13 +156,12 @@ def test_the_back_test_of_noise_says_that_a_mean_does_as_well_and_that_ranges_ho
 def test_directories_that_a_broker_names_anew_in_each_window_are_forecast_as_so_many(tmp_path):
     config = write_config(tmp_path)
     ensure_tables(config.warehouse)
-    values = {"boolean": False, "bigint": 0, "double": 0.0, "string": ""}
-    blank = {one.name: values.get(one.type, {}) for one in BROKERS.columns if not one.nullable} | {"cluster": CLUSTER}
     rows = []
     for hour in (1, 2, 3):
         for broker, paths in ((0, ["/a", *(f"/{hour}/{one}" for one in range(99))]), (1, ["/b"])):
             disks = {"log_dir_total_bytes": dict.fromkeys(paths, 10), "log_dir_usable_bytes": dict.fromkeys(paths, 5)}
-            rows.append({**blank, **disks, "window_start": instant_of(NOW_MS - hour * HOUR_MS), "broker_id": broker})
+            of = {"cluster": CLUSTER, "broker_id": broker, **disks}
+            rows.append(needed_row(BROKERS, NOW_MS - hour * HOUR_MS, **of))
     write_deltalake(table_path(config.warehouse, BROKERS), rows_of(BROKERS, rows, run_id="r"), mode="append")
     run, _ = judge(config)
     subjects = [row["subject"] for row in run.rows(FORECAST) if row["horizon_hours"] == 24]

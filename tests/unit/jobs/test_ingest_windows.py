@@ -12,6 +12,7 @@ from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
 from tests.config_files import write_configuration
+from tests.table_rows import zero_row
 
 MINUTE_MS = 60_000
 START_MS = 1_795_251_600_000
@@ -27,13 +28,6 @@ def plan(folder, first, last, now_ms, **cluster):
     span = TimeWindow(window(first).start_ms, window(last).end_ms)
     (run,) = plan_runs(load_config(path), span, run_id="test", now_ms=now_ms)
     return run
-
-
-def zero_row(table, start_ms, **fields):
-    zeros = {"bigint": 0, "string": "", "double": 0.0, "boolean": False, "timestamp": instant_of(start_ms)}
-    row = {c.name: zeros.get(c.type) for c in table.columns if c.name != "run_id"} | {"cluster": "lab"}
-    row |= {"table_versions": {}} if table is WINDOW_STATUS else {}
-    return {**row, "window_start": instant_of(start_ms), **fields}
 
 
 def commit(run, minutes, *, length_ms=MINUTE_MS, **fields):

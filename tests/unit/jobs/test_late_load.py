@@ -9,7 +9,8 @@ from pipeline.tables.bronze import CLUSTER_STATE, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.health import RULE_MEASURES
 from pipeline.tables.silver import PARTITION_TRAFFIC
-from tests.unit.jobs.test_ingest_windows import MINUTE_MS, START_MS, plan, window, zero_row
+from tests.table_rows import zero_row
+from tests.unit.jobs.test_ingest_windows import MINUTE_MS, START_MS, plan, window
 
 SEEN_MS = 30_000
 """Each minute's run takes place so long after its end."""
@@ -35,20 +36,11 @@ def run(tmp_path):
 
 
 def measured(
-    run,
-    logs,
-    *,
-    rule="late_load",
-    missing=(),
-    count_kind="exact",
-    units=1_000,
-    gone=0,
-    brokers=2,
-    timely=None,
-    besides=(),
+    run, logs, rule="late_load", *, missing=(), count_kind="exact", units=1_000, gone=0, besides=(), **of_brokers
 ):
     """Value, text and chance of the rule's measures from minute 3 on; brokers lead a partition each with as much timely load."""
-    of = {one: (timely or {}).get(one, TIMELY) for one in range(brokers)}
+    brokers = of_brokers.get("brokers", 2)
+    of = {one: of_brokers.get("timely", {}).get(one, TIMELY) for one in range(brokers)}
     all_rows = [(number, broker) for number in range(6) for broker in range(brokers)]
     rows = {
         CLUSTER_STATE: logs,

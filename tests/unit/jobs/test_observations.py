@@ -26,7 +26,8 @@ from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import RULE_MEASURES
 from pipeline.tables.silver import RECORD_BATCHES
-from tests.unit.jobs.test_ingest_windows import MINUTE_MS, START_MS, plan, window, zero_row
+from tests.table_rows import zero_row
+from tests.unit.jobs.test_ingest_windows import MINUTE_MS, START_MS, plan, window
 
 KEY = TopicPartition("t", 0)
 SOURCE = LiveCluster(kind="live_cluster", bootstrap_servers="b:9092")
@@ -74,16 +75,16 @@ def stored(tmp_path, spark):
 
 def write_batches(run, windows):
     """A batch a second: broker 2 leads up to 20 s into minute 2, broker 1 from two seconds later on."""
+    led = [{"leader_id": leader_id, "leader_epoch": epoch} for leader_id, epoch in ((2, 7), (1, 8))]
+    of = {"topic": "t", "topic_id": "id"}
     rows = [
         zero_row(
             RECORD_BATCHES,
             one.start_ms,
-            topic="t",
-            topic_id="id",
             base_offset=at_ms,
-            leader_id=2 if at_ms < DOWN_MS else 1,
-            leader_epoch=7 if at_ms < DOWN_MS else 8,
             max_timestamp=instant_of(at_ms),
+            **of,
+            **led[at_ms >= DOWN_MS],
         )
         for one in windows
         for at_ms in range(one.start_ms, one.end_ms, 1_000)
@@ -158,15 +159,10 @@ def write_samples(run, windows, *, down=True, every_ms=10_000, other=1):
             ]
         rows = [
             zero_row(
-                BROKER_METRICS,
-                one.start_ms,
-                source="prometheus",
-                instance=f"host-{of}",
-                broker_id=of,
-                sample_count=count,
+                BROKER_METRICS, one.start_ms, source="prometheus", broker_id=of, instance=f"host-{of}", sample_count=n
             )
-            for of, count in counts.items()
-            if count
+            for of, n in counts.items()
+            if n
         ]
         run.replace(BROKER_METRICS, rows, (one,))
         run.replace(METRIC_SAMPLES, samples, (one,))

@@ -19,28 +19,17 @@ from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS
 from pipeline.tables.silver import RECORD_BATCHES
 from tests.incident_rows import new_verdict
+from tests.table_rows import needed_row, zero_row
 from tests.unit.jobs.one_cluster import write_config
-from tests.unit.jobs.test_ingest_windows import zero_row
 
 START_MS = 1_795_251_600_000
 
 
 def status_row(window, committed_ms=START_MS, **fields):
-    return {
-        "cluster": "lab",
-        "window_start": instant_of(window.start_ms),
-        "window_end": instant_of(window.end_ms),
-        "source": "log_directories",
-        "arrived_count": 1,
-        "row_count": 1,
-        "problem_count": 0,
-        "as_of": instant_of(window.end_ms),
-        "source_expired": False,
-        "is_trusted": True,
-        "table_versions": {},
-        "committed_at": instant_of(committed_ms),
-        **fields,
-    }
+    times = {"window_end": window.end_ms, "as_of": window.end_ms, "committed_at": committed_ms}
+    told = {"source": "log_directories", "arrived_count": 1, "row_count": 1, "is_trusted": True}
+    told |= {name: instant_of(at_ms) for name, at_ms in times.items()}
+    return needed_row(WINDOW_STATUS, window.start_ms, **told | fields)
 
 
 def write_status(config, windows, *, run_id="r", committed_ms=START_MS, **fields):
@@ -109,10 +98,7 @@ def ingest_later(run):
 
 
 def replay(run):
-    replayed = {"cluster": "lab", "window_start": instant_of(FIRST.start_ms), "topic": "orders"}
-    blanks = {"string": "", "boolean": False, "bigint": 0, "double": 0.0}
-    needed = {one.name: blanks.get(one.type, {}) for one in BACK_TESTS.columns if not one.nullable}
-    rows = rows_of(BACK_TESTS, [needed | replayed], run_id="r")
+    rows = rows_of(BACK_TESTS, [needed_row(BACK_TESTS, FIRST.start_ms, topic="orders")], run_id="r")
     replace_rows(rows, run.warehouse, BACK_TESTS, cluster="lab", windows=(FIRST,))
     return run
 
@@ -134,7 +120,6 @@ def test_a_window_is_judged_again_only_where_what_it_was_judged_from_has_changed
     inputs = score_health.digest_inputs(run, (FIRST,))
     assert not score_health.judged_windows(run, inputs)
     raise_incidents.run(run, [judged(FIRST)], inputs)
-
     run = happens(run)
     found = score_health.judged_windows(run, score_health.digest_inputs(run, (FIRST,)))
     assert found == ({FIRST} if is_judged else set())
@@ -168,7 +153,6 @@ def test_verdicts_that_follow_from_an_earlier_window_keep_what_theirs_were_judge
     first = run_over(config, FIRST)
     raise_incidents.run(first, verdicts, score_health.digest_inputs(first, first.windows))
     assert score_health.judged_windows(both, score_health.digest_inputs(both, both.windows)) == {*both.windows}
-
     write_status(config, (SECOND,), run_id="again")
     raise_incidents.run(first, verdicts, score_health.digest_inputs(first, first.windows))
     assert score_health.judged_windows(both, score_health.digest_inputs(both, both.windows)) == {FIRST}

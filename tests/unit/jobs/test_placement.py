@@ -9,17 +9,8 @@ from pipeline.model.placement import PlacementBroker
 
 
 def replica(replica_id, position, *, leader=7, partition=0, size=100, in_sync=True):
-    return {
-        "topic": "orders",
-        "topic_id": "id",
-        "partition": partition,
-        "replica_id": replica_id,
-        "replica_position": position,
-        "leader_id": leader,
-        "is_in_sync": in_sync,
-        "size_bytes": size,
-        "reassignment": None,
-    }
+    row = {"topic": "orders", "topic_id": "id", "partition": partition, "leader_id": leader, "reassignment": None}
+    return row | {"replica_id": replica_id, "replica_position": position, "is_in_sync": in_sync, "size_bytes": size}
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.config.rules import RuleSettings, fill_rules
 from pipeline.jobs.judge_health import find_reassignments
-from pipeline.model.window import TimeWindow, instant_of
+from pipeline.model.window import TimeWindow
 from pipeline.rules import RULES
 from pipeline.rules.rule import RuleInput
 from pipeline.runs import plan_runs
@@ -12,17 +12,15 @@ from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import replace_rows
 from pipeline.tables.health import TOPIC_HEALTH
 from pipeline.verdicts.rules import judge_rules
+from tests.table_rows import needed_row
 from tests.unit.jobs.one_cluster import write_config
 
 HOUR_MS = 3_600_000
 START_MS = 1_795_251_600_000
-_ZERO = {"bigint": 0, "string": "", "double": None}
 
 
 def topic_row(hour, topic, reassigning_count):
-    row = {column.name: _ZERO.get(column.type) for column in TOPIC_HEALTH.columns if column.name != "run_id"}
-    own = {"cluster": "lab", "window_start": instant_of(START_MS + hour * HOUR_MS), "topic": topic}
-    return {**row, **own, "reassigning_count": reassigning_count}
+    return needed_row(TOPIC_HEALTH, START_MS + hour * HOUR_MS, topic=topic, reassigning_count=reassigning_count)
 
 
 def test_windows_with_a_running_reassignment_are_held_and_say_so(tmp_path):

@@ -7,13 +7,11 @@ from pipeline.jobs.score_health import sum_slots
 from pipeline.model.window import HOUR_MS, MINUTE_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.tables.silver import RECORD_BATCHES
+from tests.table_rows import zero_row
 from tests.unit.jobs.one_cluster import write_config
 
 START_MS = 1_795_251_600_000
 WINDOWS = tuple(TimeWindow(START_MS + n * HOUR_MS, START_MS + (n + 1) * HOUR_MS) for n in range(2))
-ZEROS = {"bigint": 0, "int": 0, "boolean": False}
-PLAIN = {column.name: ZEROS[column.type] for column in RECORD_BATCHES.columns if column.type in ZEROS}
-PLAIN |= {"topic": "t", "topic_id": "", "codec": "none", "timestamp_type": "CreateTime"}
 
 
 def test_sums_and_squares_are_exact(tmp_path):
@@ -26,9 +24,9 @@ def test_sums_and_squares_are_exact(tmp_path):
         broker, size = rng.randrange(-1, 3), rng.randrange(1, 1 << 31)
         is_outlier, is_later, is_stamped = (rng.random() < part for part in (0.1, 0.2, 0.9))
         window = WINDOWS[is_later]
-        at = {"window_start": instant_of(window.start_ms), "base_offset": number, "leader_id": broker}
+        at = {"base_offset": number, "leader_id": broker, "size_bytes": size, "is_time_outlier": is_outlier}
         at |= {"max_timestamp": instant_of(window.start_ms + into_ms) if is_stamped else None}
-        rows.append(PLAIN | at | {"size_bytes": size, "is_time_outlier": is_outlier})
+        rows.append(zero_row(RECORD_BATCHES, window.start_ms, **at))
         if broker >= 0 and is_stamped and not is_outlier and not is_later:
             sums = expected[into_ms // MINUTE_MS, broker]
             sums[0], sums[1] = sums[0] + size, sums[1] + size * size

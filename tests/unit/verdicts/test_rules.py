@@ -12,16 +12,8 @@ CRITICAL = RuleSettings(limit=2.0, severity="critical", k=2, n=3)
 
 
 def measure(window, value, *, rule="topic_peak", subject="topic a", p_value=None, is_enough=True):
-    return RuleMeasure(
-        window_start_ms=window * 1000,
-        rule=rule,
-        subject=subject,
-        topic=subject.removeprefix("topic "),
-        value=value,
-        p_value=p_value,
-        is_enough=is_enough,
-        detail="said",
-    )
+    of = {"rule": rule, "subject": subject, "topic": subject.removeprefix("topic "), "detail": "said"}
+    return RuleMeasure(window_start_ms=window * 1000, value=value, p_value=p_value, is_enough=is_enough, **of)
 
 
 def judged(values, limit=CRITICAL, **settings):
