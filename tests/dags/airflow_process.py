@@ -62,15 +62,9 @@ class AirflowHome:
     def service(self, *command: str) -> Iterator[subprocess.Popen[bytes]]:
         """`airflow COMMAND…` in its own process group, ended at exit; its output is added to a log of its name."""
         with (self.folder / f"{command[0]}.log").open("ab") as sink:
-            process = subprocess.Popen(
-                [AIRFLOW, *command],
-                cwd=self.folder,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            streams = {"stdin": subprocess.DEVNULL, "stdout": sink, "stderr": subprocess.STDOUT}
+            of = {"cwd": self.folder, "env": self.environment, "start_new_session": True}
+            process = subprocess.Popen([AIRFLOW, *command], **streams, **of)
             try:
                 yield process
             finally:

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-from email import message_from_bytes
-from email.policy import default
 
 import pytest
 import yaml
@@ -16,6 +14,7 @@ from tests.dags.airflow_process import AirflowHome
 from tests.dags.open_reports import DOCS, NAME
 from tests.lab.demo.recording import prepare_demo
 from tests.lab.process import free_ports
+from tests.mail_parts import read_mail
 
 MINUTE_MS = 60_000
 SMTP = "AIRFLOW_CONN_SMTP_DEFAULT"
@@ -50,7 +49,7 @@ class Inbox:
         self.messages = []
 
     async def handle_DATA(self, server, session, envelope):  # noqa: N802  # aiosmtpd's name
-        self.messages.append(message_from_bytes(envelope.content, policy=default))
+        self.messages.append(read_mail(envelope.content))
         return "250 kept"
 
 
@@ -164,15 +163,10 @@ def ran(described, capture_slice, inbox, tmp_path_factory):
     configs["hostile"] = write_hostile(folder / "hostile")
     configs["empty"] = folder / "empty/partition-health.yaml"
     configs["empty"].write_text(yaml.safe_dump(EMPTY))
-    home = described["home"].copy_to(
-        folder / "airflow",
-        configs["empty"],
-        AIRFLOW__CORE__PLUGINS_FOLDER=str(plugins),
-        PLANTED=json.dumps(PLANTED),
-        AIRFLOW__API__SECRET_KEY=PLANTED[2],
-        AIRFLOW__API_AUTH__JWT_SECRET=PLANTED[4],
-        CHAT_WEBHOOK=f"http://127.0.0.1:1/{PLANTED[3]}",
-    )
+    secrets = {"AIRFLOW__API__SECRET_KEY": PLANTED[2], "AIRFLOW__API_AUTH__JWT_SECRET": PLANTED[4]}
+    secrets |= {"CHAT_WEBHOOK": f"http://127.0.0.1:1/{PLANTED[3]}", "PLANTED": json.dumps(PLANTED)}
+    plugged = {"AIRFLOW__CORE__PLUGINS_FOLDER": str(plugins)}
+    home = described["home"].copy_to(folder / "airflow", configs["empty"], **plugged, **secrets)
     connection = {"conn_type": "smtp", "host": "127.0.0.1", "port": inbox.port}
     connection["extra"] = {"disable_ssl": True, "disable_tls": True}
     span = str(capture_slice.span)

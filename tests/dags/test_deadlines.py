@@ -1,12 +1,10 @@
 """Which runs are told late, and under whose name runs are. Oracle: Airflow's models of a run, its deadlines and its log."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.config_files import write_configuration
+from tests.dags.scripts import SOURCES, run_under
+
 SCRIPT = """
 import json, sys
 from dags.defaults import dag_settings
@@ -27,15 +25,10 @@ IS_TOLD = {
 
 def test_runs_that_are_not_over_are_told_late_and_owners_fit_into_airflows_log(tmp_path):
     """The log's column has 500 characters; Postgres refuses more in the transaction that starts a task."""
-    sources = [{"kind": "log_directories", "paths": ["logs"]}]
-    clusters = {f"c{n}": {"sources": sources, "owner": f"team-of-cluster-number-{n}"} for n in range(20)}
-    path, mail = tmp_path / "own.yaml", {"to": ["platform@example.org"]}
-    path.write_text(json.dumps({"warehouse": "w", "outbox": "o", "mail": mail, "clusters": clusters}))
-    own = {"AIRFLOW_HOME": str(tmp_path), "PARTITION_HEALTH_CONFIG": str(path)}
-    command = [sys.executable, "-c", SCRIPT, json.dumps([*IS_TOLD])]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    mails = "".join(path.read_text() for path in tmp_path.glob("o/*.eml"))
+    clusters = {f"c{n}": {"sources": SOURCES, "owner": f"team-of-cluster-number-{n}"} for n in range(20)}
+    config = write_configuration(tmp_path, clusters, mail={"to": ["platform@example.org"]})
+    done = run_under(config, SCRIPT, json.dumps([*IS_TOLD]))
+    mails = "".join(path.read_text() for path in tmp_path.glob("outbox/*.eml"))
     assert {run: f"health is late: {run[1]} {run[0]}" in mails for run in IS_TOLD} == IS_TOLD
     owner = done.stdout.splitlines()[-1]
     assert owner.startswith("team-of-cluster-number-0, team-of-cluster-number-1, ")

@@ -45,15 +45,9 @@ def submitted(described, capture_slice, tmp_path_factory):
     folder, cache = tmp_path_factory.mktemp("submitted"), cache_directory() / "spark"
     config = capture_slice.write_config(folder / "run")
     java = write_java_shim(find_java(), cache)
-    home = described["home"].copy_to(
-        folder / "airflow",
-        config,
-        **DAGS,
-        AIRFLOW_CONN_SPARK_DEFAULT=json.dumps({"conn_type": "spark", "host": "local[2]"}),
-        DELTA_JARS=",".join(find_delta_jars(cache, java, {})),
-        JAVA_HOME=str(java),
-        PYSPARK_PYTHON=sys.executable,
-    )
+    spark = {"AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"})}
+    spark |= {"DELTA_JARS": ",".join(find_delta_jars(cache, java, {})), "JAVA_HOME": str(java)}
+    home = described["home"].copy_to(folder / "airflow", config, **DAGS, **spark, PYSPARK_PYTHON=sys.executable)
     window = {"window": str(capture_slice.windows[0])}
     return home.run_script("run_examples", json.dumps([("run", BY_DAG[1], window)])), load_config(config)
 

@@ -1,14 +1,11 @@
 """What tasks leave for `hand_over`. Oracle: a store that refuses what was never left, as Airflow's log does with an error line."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.dags.scripts import run_script
+
 SCRIPT = """
 import json, sys
 from types import SimpleNamespace
@@ -46,28 +43,19 @@ print(json.dumps(runs.hand_over_clusters("ingest", SimpleNamespace(), store, par
 )
 def test_nothing_is_asked_for_that_nobody_left(tmp_path, left, params, event, mailed):
     done = of_two_clusters(tmp_path, SCRIPT, json.dumps(left), json.dumps(params))
-    assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == event
     assert (mailed in done.stderr) == bool(mailed) or not mailed
 
 
-def of_two_clusters(tmp_path, script, *arguments):
-    """Runs a script under a configuration of two clusters."""
-    clusters = "".join(
-        f"  {name}:\n    sources: [{{kind: log_directories, paths: [logs]}}]\n" for name in ("one", "two")
-    )
-    (tmp_path / "own.yaml").write_text(f"warehouse: w\noutbox: o\nwindow: PT15M\nclusters:\n{clusters}")
-    own = {"AIRFLOW_HOME": str(tmp_path), "PARTITION_HEALTH_CONFIG": str(tmp_path / "own.yaml")}
-    command = [sys.executable, "-c", script, *arguments]
-    return subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+def of_two_clusters(tmp_path, script, *arguments, is_sound=True):
+    return run_script(tmp_path, script, *arguments, clusters=("one", "two"), is_sound=is_sound, window="PT15M")
 
 
 def test_a_mail_server_that_is_down_holds_up_no_cluster_that_is_done(tmp_path):
     """Without an event nothing replays or judges the sound cluster, and no webhook hears of it either."""
     done = of_two_clusters(tmp_path, SCRIPT, '{"one": "event", "two": "failure"}', "{}", "down")
-    assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == {"one": "said"}
-    alone = of_two_clusters(tmp_path, SCRIPT, '{"one": "failure", "two": "failure"}', "{}", "down")
+    alone = of_two_clusters(tmp_path, SCRIPT, '{"one": "failure", "two": "failure"}', "{}", "down", is_sound=False)
     assert (alone.returncode, "no mail server" in alone.stderr) == (1, True)
 
 
@@ -93,9 +81,7 @@ except NothingUsableError:
 
 def test_a_reason_holds_nothing_that_airflows_database_refuses(tmp_path):
     """Postgres takes no NUL in JSON, and half a character is no UTF-8: another error would hide the reason."""
-    command, own = [sys.executable, "-c", FAILING], {"AIRFLOW_HOME": str(tmp_path)}
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = run_script(tmp_path, FAILING)
     reason = "NothingUsableError: no source holds anything:\nlogs/ord\\udcffers\\x00-0: not read"
     assert json.loads(done.stdout.splitlines()[-1]) == {"phase": {"one": "sources"}, "failure": {"one": reason}}
 
@@ -113,19 +99,9 @@ print(json.dumps(known))
 
 def test_an_event_about_a_window_that_was_not_judged_is_not_ok(tmp_path):
     """While a reassignment runs no share is judged, and nothing fails: others' DAGs would deploy."""
-    (tmp_path / "own.yaml").write_text(
-        "warehouse: w\noutbox: o\nclusters:\n  one:\n    sources: [{kind: log_directories, paths: [logs]}]\n"
-    )
-    own = {"AIRFLOW_HOME": str(tmp_path), "PARTITION_HEALTH_CONFIG": str(tmp_path / "own.yaml")}
-    done = subprocess.run(
-        [sys.executable, "-c", EVENTS], cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == {
-        "judged": "ok",
-        "not judged": "none",
-        "not judged, and hot before": "fail",
-    }
+    done = run_script(tmp_path, EVENTS)
+    verdicts = {"judged": "ok", "not judged": "none", "not judged, and hot before": "fail"}
+    assert json.loads(done.stdout.splitlines()[-1]) == verdicts
 
 
 GIVEN_UP = """
@@ -158,12 +134,10 @@ except runs.AirflowSkipException as skipped:
 )
 def test_earlier_windows_that_no_run_takes_up_again_are_told(tmp_path, gone, try_number, told_count):
     """Once: they are taken up by a run's first try alone."""
-    done = of_two_clusters(tmp_path, GIVEN_UP, json.dumps(gone), f"{try_number}")
-    assert done.returncode == 0, done.stderr
-    mails = [path.read_text() for path in tmp_path.glob("o/*.eml")]
-    assert [("one: no data of 09:00/10:00" in mail, "DataGateError: lags behind" in mail) for mail in mails] == [
-        (True, True)
-    ] * told_count
+    of_two_clusters(tmp_path, GIVEN_UP, json.dumps(gone), f"{try_number}")
+    mails = [path.read_text() for path in tmp_path.glob("outbox/*.eml")]
+    said = [("one: no data of 09:00/10:00" in mail, "DataGateError: lags behind" in mail) for mail in mails]
+    assert said == [(True, True)] * told_count
 
 
 KILLED = """
@@ -202,7 +176,7 @@ runs.take_up_lost("ingest_windows", 0, dag_run, ti, {})
 @pytest.mark.parametrize(("how", "kind"), [("passes", "event"), ("fails", "failure")])
 def test_a_lost_window_that_kills_its_process_is_taken_up_after_the_runs_own_is_handed_on(tmp_path, how, kind):
     """By a task behind `hand_over`: the newest window waited for a day of them."""
-    done = of_two_clusters(tmp_path, KILLED, how)
+    done = of_two_clusters(tmp_path, KILLED, how, is_sound=False)
     said = [line for line in done.stdout.splitlines() if "[warning" not in line]
     assert (done.returncode, said[-2:]) == (137, ["handed on", "['lost']"]), done.stderr
     assert [line for line in said if line.startswith("['")] == ["['own']", "['lost']"]

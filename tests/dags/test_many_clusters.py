@@ -3,9 +3,6 @@
 And what Airflow recorded: each cluster is a task of its own, under its name.
 """
 
-from email import message_from_bytes
-from email.policy import default
-
 import pytest
 import yaml
 
@@ -14,6 +11,7 @@ from pipeline.storage.rows import load_rows
 from pipeline.tables.gold import VERDICTS
 from tests.dags.conftest import KEYED_TOPIC
 from tests.lab.process import free_ports
+from tests.mail_parts import read_mail
 
 DAG_IDS = ("ingest", "replay", "health")
 
@@ -72,7 +70,7 @@ def test_events_name_the_clusters_that_were_done(ran):
 
 def test_one_mail_tells_of_all_that_failed(ran):
     _, config = ran
-    mails = [message_from_bytes(path.read_bytes(), policy=default) for path in config.outbox.glob("failure*.eml")]
+    mails = [read_mail(path.read_bytes()) for path in config.outbox.glob("failure*.eml")]
     (mail,) = mails
     assert mail["Subject"].startswith("[partition health] 2 of 4 clusters failed in partition_health_ingest.ingest: ")
     text = mail.get_content()

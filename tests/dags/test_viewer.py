@@ -1,10 +1,8 @@
 """What a Viewer of Airflow may not do, and names that are templates elsewhere. Oracle: Airflow's own application, whose every
 route is asked; its database."""
 
-from email import message_from_bytes
-from email.policy import default
-
 from tests.dags.conftest import HOSTILE, PLANTED
+from tests.mail_parts import read_mail
 
 HARMLESS = {
     "POST /api/v2/dags/{dag_id}/dagRuns/list": 422,  # it reads
@@ -65,7 +63,7 @@ def test_a_name_or_parameter_is_never_a_template(asked):
     assert found["owners"] == [HOSTILE]
     assert found["types"] == ["application/json"]
     (path,) = config.outbox.iterdir()
-    mail = message_from_bytes(path.read_bytes(), policy=default)
+    mail = read_mail(path.read_bytes())
     assert mail["Bcc"] is None
     assert mail["Subject"].startswith(
         "[partition health] task partition_health_ingest.ingest failed: <script>alert(1)</script>{{ 7*7 }}"

@@ -1,14 +1,11 @@
 """What the example DAGs let through, by the functions of their tasks. Oracle: events and answers made by hand."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.dags.scripts import run_script
+
 SCRIPT = """
 import json, sys
 from types import SimpleNamespace as Value
@@ -45,13 +42,8 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("examples")
-    source = "    sources: [{kind: log_directories, paths: [logs]}]\n"
-    (folder / "own.yaml").write_text(f"warehouse: w\noutbox: o\nclusters:\n  demo:\n{source}")
-    own = {"AIRFLOW_HOME": str(folder), "PARTITION_HEALTH_CONFIG": str(folder / "own.yaml")}
-    command = [sys.executable, "-c", SCRIPT, json.dumps([asked for _, *asked in CASES.values()])]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    asked = json.dumps([asked for _, *asked in CASES.values()])
+    done = run_script(tmp_path_factory.mktemp("examples"), SCRIPT, asked, clusters=("demo",))
     return dict(zip(CASES, json.loads(done.stdout.splitlines()[-1]), strict=True))
 
 

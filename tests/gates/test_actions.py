@@ -4,9 +4,6 @@ Oracle: what was called, and what a web server on this machine got.
 """
 
 import dataclasses
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Literal
 
 import pytest
@@ -18,6 +15,7 @@ from pipeline.errors import ConfigError, StorageError
 from pipeline.verdicts.broker_share import judge_broker_share
 from tests.gates.rows import MINUTE_0_MS, gate_run
 from tests.gates.test_health_gate import EVEN, HOT, LIMITS, MINUTE_MS, shares
+from tests.unit.sources.http_servers import receiving
 
 
 def judge(windows):
@@ -27,30 +25,6 @@ def judge(windows):
 def with_actions(run, *actions):
     config = run.config.model_copy(update={"checkpoint_actions": actions})
     return dataclasses.replace(run, config=config)
-
-
-@pytest.fixture
-def web():
-    """A web server: its address, and what was posted to it."""
-    posted = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"ok")
-
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/", posted
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 @pytest.mark.parametrize("windows", [[EVEN] * 3, [HOT] * 3])
@@ -71,13 +45,13 @@ def test_messages_that_cannot_be_queued_fail_the_run(tmp_path):
 
 
 @pytest.mark.parametrize(("windows", "count"), [([EVEN] * 3, 0), ([HOT] * 3, 1)])
-def test_a_configured_action_is_done_after_ours(tmp_path, web, windows, count):
-    url, posted = web
+def test_a_configured_action_is_done_after_ours(tmp_path, windows, count):
     before = []
-    slack = {"type": "slack", "name": "tell us", "slack_webhook": url, "notify_on": "failure"}
-    check_health(with_actions(gate_run(tmp_path), slack), judge(windows), lambda: before.append(len(posted)))
+    with receiving() as (url, posted):
+        slack = {"type": "slack", "name": "tell us", "slack_webhook": url, "notify_on": "failure"}
+        check_health(with_actions(gate_run(tmp_path), slack), judge(windows), lambda: before.append(len(posted)))
     assert (before, len(posted)) == ([0], count)
-    assert all("health" in json.dumps(message) for message in posted)
+    assert all(b"health" in body for _, _, body in posted)
 
 
 def test_an_action_that_great_expectations_has_not_is_named(tmp_path):

@@ -16,7 +16,7 @@ from pipeline.storage.rows import load_rows
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from tests.lab.process import PATIENCE_S, free_ports, is_listening, start_program, wait_until
 from tests.unit.alerting.test_queue_messages import a_run, change, queue
-from tests.unit.alerting.test_webhook import receiving
+from tests.unit.sources.http_servers import receiving
 
 PROGRAM = shutil.which("prometheus-alertmanager")
 NOW = datetime.now(UTC)  # Alertmanager has no other clock
@@ -63,13 +63,8 @@ def alertmanager(tmp_path_factory):
     folder = tmp_path_factory.mktemp("alertmanager")
     port = free_ports(1)[0]
     with receiving() as (hook, notified):
-        route = {
-            "receiver": "r",
-            "group_by": ["..."],
-            "group_wait": "0s",
-            "group_interval": "1s",
-            "repeat_interval": "1h",
-        }
+        waits = {"group_wait": "0s", "group_interval": "1s", "repeat_interval": "1h"}
+        route = {"receiver": "r", "group_by": ["..."], **waits}
         receiver = {"name": "r", "webhook_configs": [{"url": hook, "send_resolved": True}]}
         (folder / "c.yml").write_text(yaml.safe_dump({"route": route, "receivers": [receiver]}))
         command = [

@@ -6,10 +6,8 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import time
 from base64 import b64encode, urlsafe_b64encode
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
 
 import pytest
@@ -43,6 +41,7 @@ from tests.lab.live_traffic import MINUTE_MS, past_minutes
 from tests.lab.process import free_ports
 from tests.lab.relay import counting_relay
 from tests.spark.capture_runs import stored
+from tests.unit.sources.http_servers import running
 
 PAPER = ROOT / "docs" / "CONFIGURATION.md"
 PASSWORD = "correct-horse-battery-staple-7261"
@@ -152,26 +151,18 @@ def token_endpoint():
     """The address of an OAuth 2 server that knows one client, and how often it was asked."""
     asked = []
 
-    class Endpoint(BaseHTTPRequestHandler):
-        def do_POST(self):
-            asked.append(parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode()))
-            known = self.headers["Authorization"] == "Basic " + b64encode(f"starter:{PASSWORD}".encode()).decode()
-            now = time.time()
-            claims = {"sub": "starter", "iat": now, "exp": now + 3600, "scope": "kafka"}
-            parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
-            token = "".join(f"{urlsafe_b64encode(part).decode().rstrip('=')}." for part in parts)
-            answer = {"access_token": token, "expires_in": 3600} if known else {"error": "invalid_client"}
-            self.send_response(200 if known else 401)
-            self.end_headers()
-            self.wfile.write(json.dumps(answer).encode())
+    def answer(request, body):
+        asked.append(parse_qs(body.decode()))
+        known = request.headers["Authorization"] == "Basic " + b64encode(f"starter:{PASSWORD}".encode()).decode()
+        now = time.time()
+        claims = {"sub": "starter", "iat": now, "exp": now + 3600, "scope": "kafka"}
+        parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
+        token = "".join(f"{urlsafe_b64encode(part).decode().rstrip('=')}." for part in parts)
+        told = {"access_token": token, "expires_in": 3600} if known else {"error": "invalid_client"}
+        return 200 if known else 401, [json.dumps(told).encode()]
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/token", asked
-        server.shutdown()
+    with running(answer) as url:
+        yield f"{url}/token", asked
 
 
 def oauth_source(cluster, ca_file, url):
@@ -384,7 +375,6 @@ def test_from_an_address_to_a_verdict(cluster, certificates, tmp_path):
     traffic = stored(tmp_path / "partition-health-data", "silver.partition_traffic")
     assert sum(row["record_count"] for row in traffic if row["topic"] == "recent") == expected > 0
     assert PASSWORD not in done.stdout + done.stderr + (tmp_path / "made.yaml").read_text()
-
     again = subprocess.run(command, check=False, **options)
     assert again.returncode == 2
     assert "is not overwritten" in again.stderr

@@ -1,9 +1,7 @@
 """A real Prometheus of several clusters and gateways. Oracle: the exporters below, whose counters rise with the clock."""
 
-import threading
 import time
 from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pyarrow as pa
 import pytest
@@ -14,6 +12,7 @@ from pipeline.sources import kinds  # noqa: F401  (makes them known to the confi
 from pipeline.sources.metrics.metric_source import read_metrics
 from pipeline.sources.metrics.prometheus import probe_prometheus
 from tests.lab.prometheus import Job, find_prometheus, start_prometheus
+from tests.unit.sources.http_servers import running
 
 BYTES_IN = "kafka_server_brokertopicmetrics_bytesin_total"
 WATCHED_S = 20
@@ -39,23 +38,8 @@ PAGES = {
 
 @contextmanager
 def exporter(write):
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(write().encode())
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
+    with running(lambda *_: (200, [write().encode()]), content_type="text/plain; version=0.0.4") as url:
+        yield int(url.rpartition(":")[2])
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,11 @@
 """A mail rendered from evidence, and read as the standard library reads it."""
 
-from email import message_from_bytes
-from email.policy import default
 from html.parser import HTMLParser
 
 from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.alerting.message import render_message
 from tests import mail_parts
+from tests.mail_parts import read_mail
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS
 
 VOID = {"meta", "img", "br"}
@@ -22,7 +21,7 @@ def render(evidence):
 
 
 def parse(message):
-    return message_from_bytes(message.payload, policy=default)
+    return read_mail(message.payload)
 
 
 def text_of(message):

@@ -85,18 +85,11 @@ class DiesAfterAnswering(Mailbox):
 
 
 @contextlib.contextmanager
-def serving(handler, *, tls="none", timeout_s=60.0, user=None, password_variable=None, **arguments):
+def serving(handler, *, settings=(), **arguments):
     """Runs a server and yields the settings that reach it."""
     controller = Controller(handler, hostname="127.0.0.1", port=free_port(), ready_timeout=60, **arguments)
     controller.start()
     try:
-        yield Smtp(
-            host="127.0.0.1",
-            port=controller.port,
-            tls=tls,
-            timeout_s=timeout_s,
-            user=user,
-            password_variable=password_variable,
-        )
+        yield Smtp(**{"host": "127.0.0.1", "port": controller.port, "tls": "none", **dict(settings)})
     finally:
         controller.stop()

@@ -1,95 +1,36 @@
 """Alertmanager as a channel: labels, silences, order. Oracle: rows of the outbox; the real one is in `tests/integration`."""
 
-import contextlib
 import json
 import socket
-import threading
-from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from datetime import timedelta
 
-import httpx
 import pytest
 from deltalake import DeltaTable
 
-from pipeline.alerting.alertmanager import (
-    Matcher,
-    Silence,
-    _match,
-    alert_labels,
-    find_covering,
-    keep_firing,
-    post_alert,
-    read_silences,
-    render_alert,
-)
+from pipeline.alerting.alertmanager import keep_firing, render_alert
 from pipeline.alerting.delivery import Delivery
 from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.alerting.mutes import Mute, write_mutes
 from pipeline.cli import main
 from pipeline.config.mail import Alertmanager, Mail, Webhook
-from pipeline.errors import DeliveryError, UnusableServerError
+from pipeline.config.rules import Gate
+from pipeline.errors import DeliveryError
 from pipeline.jobs import deliver_alerts
 from pipeline.jobs.raise_incidents import queue_messages
 from pipeline.model.incident import incident_of
-from pipeline.model.window import HOUR_MS
+from pipeline.model.window import DAY_MS, HOUR_MS
 from pipeline.storage.outbox import mark_failed, reported_changes, undelivered
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from tests.config_files import write_configuration
-from tests.memory import tracing_memory
 from tests.unit.alerting.examples import LOGS, T0_MS, new_evidence
+from tests.unit.alerting.queued_mails import NOW_MS, message_for
 from tests.unit.alerting.test_queue_messages import a_run, change, queue, verdict_of
-from tests.unit.sources.http_servers import Answer, serving
+from tests.unit.sources.http_servers import running
 
 AWAY = Alertmanager(url="http://127.0.0.1:1", timeout_s=5)
-LABELS = alert_labels("demo", "broker_share", "broker 1")
-
-
-def match(name, value, is_regex, is_equal=True):
-    return Matcher(name=name, value=value, is_regex=is_regex, is_equal=is_equal)
-
-
-def silence_of(*matchers, **labels):
-    return Silence(until_ms=T0_MS, created_by="ops", comment="x", matchers=matchers, further_labels=labels)
-
-
-@pytest.mark.parametrize(
-    ("matcher", "holds"),
-    [
-        (("cluster", "demo", False, True), True),
-        (("cluster", "dem", False, True), False),
-        (("cluster", "dem", True, True), False),  # anchored
-        (("cluster", "d.*", True, True), True),
-        (("cluster", "d.*", True, False), False),
-        (("cluster", "prod", False, False), True),
-        (("topic", "", False, True), True),  # a label that is missing is empty
-        (("topic", ".+", True, True), False),
-        (("cluster", "(", True, False), False),  # no expression: holds nothing back
-        (("cluster", "\ud800", True, False), False),
-        (("cluster", "a{99999999999}", True, True), False),
-        (("cluster", "demo" + "|x" * 5_000, True, True), False),  # RE2 would read millions for minutes
-        (("alertname", "((.|.)*)*x", True, True), False),  # in linear time, as Alertmanager's
-    ],
-)
-def test_a_matcher_holds_as_alertmanagers_does(matcher, holds):
-    one = match(*matcher)
-    assert one.hold([LABELS]) == [holds]
-    silence = silence_of(one, team="a")
-    assert find_covering([silence], [LABELS, LABELS]) == [[silence] * holds] * 2
-
-
-def test_an_expression_is_read_once_for_all_alerts_and_only_for_so_long(monkeypatch):
-    """A thousand of these take minutes to read (RE2 needs about a tenth of a second for each)."""
-    silence = silence_of(*(match("cluster", f"((a{{1,100}}){{1,8}}|{number})", is_regex=True) for number in range(3)))
-    _match.cache_clear()
-    labels = [{**LABELS, "cluster": "aaa"}] * 1_000
-    assert find_covering([silence] * 50, labels) == [[silence] * 50] * 1_000
-    assert _match.cache_info().misses == 3
-    monkeypatch.setattr("pipeline.alerting.alertmanager._MATCHING_S", -1)
-    with pytest.raises(DeliveryError, match="takes longer than -1 s"):
-        find_covering([silence], labels)
 
 
 def test_an_alert_is_named_by_its_rule_and_says_where_to_look():
@@ -215,38 +156,13 @@ class AlertSite:
     def __init__(self, refused):
         self.refused, self.lists, self.states = refused, [], {}
 
-    def __call__(self, *arguments):
-        site = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                self.send_response(200)
-                self.end_headers()
-                self.wfile.write(b"[]")
-
-            def do_POST(self):
-                told = [one["annotations"] for one in json.loads(self.rfile.read(int(self.headers["Content-Length"])))]
-                site.lists.append([one["incident_id"] for one in told])
-                site.states |= {one["incident_id"]: one["state"] for one in told}
-                self.send_response(400 if site.refused in site.lists[-1] else 200)
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        return Handler(*arguments)
-
-
-@contextmanager
-def running(handler):
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    def __call__(self, request, body):
+        if request.command == "GET":
+            return 200, [b"[]"]
+        told = [one["annotations"] for one in json.loads(body)]
+        self.lists.append([one["incident_id"] for one in told])
+        self.states |= {one["incident_id"]: one["state"] for one in told}
+        return 400 if self.refused in self.lists[-1] else 200, []
 
 
 def test_a_silenced_message_is_neither_reported_nor_taken_up_with_the_others(tmp_path, capsys):
@@ -259,35 +175,6 @@ def test_a_silenced_message_is_neither_reported_nor_taken_up_with_the_others(tmp
     file = write_configuration(tmp_path, {"demo": LOGS})
     assert main(["outbox", "--retry", "all", "--json", "--config", str(file)]) == 0
     assert [row["state"] for row in json.loads(capsys.readouterr().out)] == ["silenced", "waits"]
-
-
-class Server(BaseHTTPRequestHandler):
-    """Answers with the status in the path, and a JSON list or words without end."""
-
-    def do_GET(self):
-        status = int(self.path.split("/")[1])
-        self.send_response(status)
-        self.end_headers()
-        with contextlib.suppress(OSError):  # the client has read enough
-            for _ in range(200):
-                self.wfile.write((b"[" if status == 200 else b"no") * 1_000_000)
-
-    def log_message(self, *_args):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("status", "reason"), [(200, "its answer has more than 16,777,216 bytes"), (500, "answered 500: nonono")]
-)
-def test_an_endless_answer_is_read_to_a_bound(status, reason):
-    with running(Server) as url, tracing_memory() as peak_bytes:
-        with pytest.raises(DeliveryError, match=reason):
-            read_silences(Alertmanager(url=f"{url}/{status}"))
-        assert peak_bytes() < 60_000_000
-
-
-def test_a_silence_without_matchers_covers_nothing():
-    assert find_covering([silence_of()], [LABELS]) == [[]]
 
 
 def test_a_message_that_breaks_our_code_stops_no_other(tmp_path, monkeypatch):
@@ -307,53 +194,6 @@ def test_a_message_that_breaks_our_code_stops_no_other(tmp_path, monkeypatch):
     assert "ValueError: year 10000 is out of range" in report.failure
 
 
-def answer_with(text, monkeypatch):
-    """Alertmanager answers all questions with a text."""
-    answer = (httpx.Response(200), text.encode())
-    monkeypatch.setattr("pipeline.alerting.http_request.exchange_once", lambda *_, **__: answer)
-
-
-def test_a_silence_until_the_end_of_the_calendar_can_be_described(monkeypatch):
-    """Its last instant is rounded into the year 10000."""
-    answer_with(json.dumps([SILENCE | {"endsAt": "9999-12-31T23:59:59.9999Z"}]), monkeypatch)
-    assert read_silences(AWAY)[0].describe().startswith("silenced in Alertmanager until 9999-12-31T23:59:59.99")
-
-
-MATCHER = {"name": "cluster", "value": "demo", "isRegex": True}
-SILENCE = {"status": {"state": "active"}, "endsAt": "2026-11-21T09:00:00Z", "createdBy": "x", "comment": "x"}
-SILENCE |= {"matchers": [MATCHER]}
-NO_LISTS = [
-    "[" * 100_000,
-    json.dumps([SILENCE | {"matchers": [MATCHER | {"name": {}}]}]),
-    json.dumps([SILENCE | {"matchers": [MATCHER | {"value": 1}]}]),
-    json.dumps([SILENCE | {"matchers": "x"}]),
-    json.dumps([SILENCE | {"endsAt": 1}]),
-    json.dumps([SILENCE | {"endsAt": "9999-12-31T23:59:59-23:00"}]),
-    json.dumps(["x"]),
-    "1",
-    json.dumps([SILENCE | {"matchers": [MATCHER | {"value": f"(\\pL?){{{n}}}"} for n in range(1001)]}]),
-]
-
-
-@pytest.mark.parametrize("answer", NO_LISTS, ids=range(len(NO_LISTS)))
-def test_what_is_no_list_of_silences_is_an_error_of_that_server(answer, monkeypatch):
-    """Mails and webhooks go on."""
-    answer_with(answer, monkeypatch)
-    with pytest.raises(DeliveryError, match="Alertmanager alertmanager"):
-        read_silences(AWAY)
-
-
-@pytest.mark.parametrize("address", ["mailto:a", "data:,x", "http://xn--a/"])
-@pytest.mark.parametrize("ask", [read_silences, lambda server: post_alert(b"[{}]", server, now_ms=T0_MS, keep_ms=9)])
-def test_a_redirect_to_no_address_is_an_error_of_that_server(ask, address):
-    found = Answer(status=302, headers={"Location": address})
-    with (
-        serving({"/api/v2/silences": found, "/api/v2/alerts": found}) as site,
-        pytest.raises(UnusableServerError, match="Alertmanager alertmanager"),
-    ):
-        ask(Alertmanager(url=site.url, timeout_s=5))
-
-
 def test_the_incidents_of_a_message_are_read_from_the_keys_of_its_changes():
     """Also where an id has dashes of its own."""
     states = ("new", "worse", "continuing", "resolved")
@@ -365,3 +205,16 @@ def test_channels_have_names_of_their_own():
     hook = Webhook(name="alertmanager", url_variable="X")
     with pytest.raises(ValueError, match="channel alertmanager: that name is taken"):
         Mail(webhooks=(hook,), alertmanagers=(AWAY,))
+
+
+def test_an_alert_fires_until_the_next_news_of_its_incident(config, monkeypatch):
+    """Those of a cluster that tells once a week ended after two days, though the incident went on."""
+    kept_ms = []
+    monkeypatch.setattr(deliver_alerts, "post_alert", lambda *_, keep_ms, **__: kept_ms.append(keep_ms) or "")
+    weekly = config.clusters["demo"].model_copy(update={"gate": Gate(repeat=timedelta(days=7))})
+    message = replace(message_for(new_evidence(), ["ops@x.org"]), channel="alertmanager")
+    mail = Mail(alertmanagers=(Alertmanager(url="http://a"),))
+    for cluster in (config.clusters["demo"], weekly):
+        own = config.model_copy(update={"mail": mail, "clusters": {"demo": cluster}})
+        deliver_alerts._deliver(own, None, [message], NOW_MS)
+    assert kept_ms == [2 * DAY_MS, 7 * DAY_MS + 3_600_000]

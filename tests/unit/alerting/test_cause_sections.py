@@ -6,14 +6,8 @@ from pipeline.evidence.brief import advise_cause, explain_cause, name_cause
 from pipeline.evidence.incident import HotPartition, ShareCauses
 from tests.unit.alerting.examples import new_evidence
 
-SPLIT = ShareCauses(
-    leaders_term=0.01,
-    topic_mix_term=-0.01,
-    partition_skew_term=0.2,
-    heavy_keys_term=0.15,
-    hash_luck_term=0.03,
-    remainder_term=0.02,
-)
+SKEW = {"heavy_keys_term": 0.15, "hash_luck_term": 0.03, "remainder_term": 0.02}
+SPLIT = ShareCauses(leaders_term=0.01, topic_mix_term=-0.01, partition_skew_term=0.2, **SKEW)
 PARTITION = HotPartition(topic="orders", partition=3, size_bytes=9_000, hash_luck_bytes=1_000.0)
 
 

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from email import message_from_bytes
-from email.policy import default
 
 import pytest
 
@@ -14,19 +12,13 @@ from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
+from tests.mail_parts import read_mail
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS
 from tests.unit.alerting.test_queue_messages import a_run, change
 
 NOW_MS = T0_MS + 10 * MINUTE_MS
-GOOD = {
-    "subject": "broker 1",
-    "rule": "broker_share",
-    "limit_value": 1.2,
-    "verdict": "ok",
-    "is_above": False,
-    "above_count": 0,
-    "reason": "",
-}
+GOOD = {"subject": "broker 1", "rule": "broker_share", "limit_value": 1.2}
+GOOD |= {"verdict": "ok", "is_above": False, "above_count": 0, "reason": ""}
 CLUSTERS = ("well", "hot", "silent", "stopped", "recorded", "worse")
 END_MS = NOW_MS - 5 * MINUTE_MS  # `grace`: five minutes
 RECORDED_MS = END_MS - 30 * DAY_MS
@@ -59,7 +51,7 @@ def test_a_line_for_each_cluster_once_a_day_and_those_in_need_first(tmp_path):
     for _ in range(2):
         daily_mail.run(config, now_ms=NOW_MS)
     ((message, _),) = deliver_alerts.run(config, None, now_ms=NOW_MS).deliveries
-    mail = message_from_bytes(message.payload, policy=default)
+    mail = read_mail(message.payload)
     assert mail["To"] == "platform@x.org"
     assert mail["Subject"].startswith("[DAY] 6 clusters: 2 not judged, 2 incidents, 2 well in the 24 hours to ")
     lines = mail.get_body(("plain",)).get_content().splitlines()

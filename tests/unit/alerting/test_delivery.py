@@ -6,8 +6,6 @@ import ipaddress
 import socket
 import ssl
 import time
-from email import message_from_bytes
-from email.policy import default
 
 import pytest
 from aiosmtpd.smtp import AuthResult
@@ -21,7 +19,7 @@ from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.alerting.message import render_message
 from pipeline.config.mail import Smtp
 from pipeline.errors import ConfigError, DeliveryError
-from tests.unit.alerting.examples import T0_MS, new_evidence, resolved_evidence
+from tests.unit.alerting.examples import T0_MS, new_evidence
 from tests.unit.alerting.smtp_servers import (
     DiesAfterAnswering,
     DiesBeforeAnswering,
@@ -46,7 +44,6 @@ def send(smtp, folder, recipients=("ops@x.org",), mail=MAIL):
 def test_a_server_gets_the_bytes_that_were_queued(tmp_path):
     with serving(mailbox := Mailbox()) as smtp:
         delivery = send(smtp, tmp_path)
-
     assert mailbox.kept == [MAIL.payload]
     assert (mailbox.senders, mailbox.recipients) == (["health@x.org"], [["ops@x.org"]])
     assert delivery.delivered_to == f"smtp://127.0.0.1:{smtp.port}"
@@ -66,51 +63,21 @@ def test_a_server_gets_the_bytes_that_were_queued(tmp_path):
 def test_a_message_nobody_took_is_an_error_with_the_servers_words(handler, said, tmp_path):
     with serving(handler) as smtp, pytest.raises(DeliveryError) as raised:
         send(smtp, tmp_path)
-
     assert said in str(raised.value)
     assert f"smtp://127.0.0.1:{smtp.port}" in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_a_greylisted_message_arrives_at_the_second_try(tmp_path):
-    with serving(mailbox := Greylist()) as smtp:
-        with pytest.raises(DeliveryError):
-            send(smtp, tmp_path)
-        send(smtp, tmp_path)
-
-    assert mailbox.kept == [MAIL.payload]
-
-
 def test_a_connection_cut_after_the_servers_250_is_a_delivery(tmp_path):
     with serving(mailbox := DiesAfterAnswering()) as smtp:
         send(smtp, tmp_path)
-
     assert len(mailbox.kept) == 1
-
-
-def test_a_repeat_after_an_unknown_outcome_carries_the_same_message_id(tmp_path):
-    with serving(mailbox := DiesBeforeAnswering()) as smtp, pytest.raises(DeliveryError):
-        send(smtp, tmp_path)
-    with serving(later := Mailbox()) as smtp:
-        send(smtp, tmp_path)
-
-    ids = {message_from_bytes(kept, policy=default)["Message-ID"] for kept in mailbox.kept + later.kept}
-    assert ids == {f"<{MAIL.message_id}>"}
-
-
-def test_recipients_refused_for_good_are_named_and_the_others_have_it(tmp_path):
-    with serving(mailbox := Picky(answers={"gone@x.org": "550 gone"})) as smtp:
-        delivery = send(smtp, tmp_path, recipients=["gone@x.org", "ops@x.org"])
-
-    assert mailbox.recipients == [["ops@x.org"]]
-    assert delivery.refused == ("gone@x.org: 550 gone",)
 
 
 def test_recipients_put_off_are_told_from_those_refused_and_the_others_have_it(tmp_path):
     """It was an error, after which all of them got the message again."""
     with serving(mailbox := Picky(answers={"slow@x.org": "450 later", "gone@x.org": "550 gone"})) as smtp:
         delivery = send(smtp, tmp_path, recipients=["slow@x.org", "ops@x.org", "gone@x.org"])
-
     assert mailbox.recipients == [["ops@x.org"]]
     assert (delivery.put_off, delivery.refused) == ({"slow@x.org": "slow@x.org: 450 later"}, ("gone@x.org: 550 gone",))
     assert delivery.describe_rest().endswith("put off slow@x.org: 450 later; the others have the message")
@@ -118,7 +85,6 @@ def test_recipients_put_off_are_told_from_those_refused_and_the_others_have_it(t
 
 def test_no_server_there_is_an_error(tmp_path):
     smtp = Smtp(host="127.0.0.1", port=free_port(), tls="none", timeout_s=2)
-
     with pytest.raises(DeliveryError, match="ConnectionRefusedError"):
         send(smtp, tmp_path)
 
@@ -126,7 +92,6 @@ def test_no_server_there_is_an_error(tmp_path):
 def test_a_silent_server_times_out(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         smtp = Smtp(host="127.0.0.1", port=silent.getsockname()[1], tls="none", timeout_s=0.2)
-
         with pytest.raises(DeliveryError, match="timed out"):
             send(smtp, tmp_path)
 
@@ -185,7 +150,6 @@ class Slow(Mailbox):
 
 def test_a_message_without_recipients_is_an_error(tmp_path):
     smtp = Smtp(host="127.0.0.1", port=free_port(), tls="none")
-
     with pytest.raises(DeliveryError, match="no recipients"):
         send(smtp, tmp_path, recipients=[])
 
@@ -230,16 +194,14 @@ def guarded(certificate, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(path))
     login = {"tls": "starttls", "user": "alerts", "password_variable": "MAIL_PASSWORD"}
     wanted = {"require_starttls": True, "auth_required": True, "authenticator": authenticate}
-    with serving(mailbox := Mailbox(), tls_context=context, **login, **wanted) as smtp:
+    with serving(mailbox := Mailbox(), tls_context=context, settings=login, **wanted) as smtp:
         yield mailbox, smtp
 
 
 def test_starttls_and_auth(guarded, monkeypatch, tmp_path):
     mailbox, smtp = guarded
     monkeypatch.setenv("MAIL_PASSWORD", "s3cr3t")
-
     send(smtp, tmp_path)
-
     assert mailbox.kept == [MAIL.payload]
     assert probe(smtp) == f"smtp://127.0.0.1:{smtp.port}, STARTTLS, AUTH as alerts"
     assert len(mailbox.kept) == 1
@@ -248,17 +210,14 @@ def test_starttls_and_auth(guarded, monkeypatch, tmp_path):
 def test_a_wrong_password_is_an_error_that_does_not_tell_it(guarded, monkeypatch, tmp_path):
     mailbox, smtp = guarded
     monkeypatch.setenv("MAIL_PASSWORD", "wr0ng-s3cr3t")
-
     with pytest.raises(DeliveryError, match="answered 535") as raised:
         send(smtp, tmp_path)
-
     assert "wr0ng" not in str(raised.value)
     assert mailbox.kept == []
 
 
 def test_a_missing_password_is_a_configuration_error(guarded, monkeypatch, tmp_path):
     monkeypatch.delenv("MAIL_PASSWORD", raising=False)
-
     with pytest.raises(ConfigError, match="MAIL_PASSWORD"):
         send(guarded[1], tmp_path)
 
@@ -266,55 +225,38 @@ def test_a_missing_password_is_a_configuration_error(guarded, monkeypatch, tmp_p
 def test_a_certificate_nobody_vouches_for_is_refused(guarded, monkeypatch, tmp_path):
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
     monkeypatch.setenv("MAIL_PASSWORD", "s3cr3t")
-
     with pytest.raises(DeliveryError, match="CERTIFICATE_VERIFY_FAILED"):
         send(guarded[1], tmp_path)
 
 
 def test_a_server_without_starttls_gets_no_mail_when_it_is_wanted(tmp_path):
-    with serving(mailbox := Mailbox(), tls="starttls") as smtp, pytest.raises(DeliveryError, match="STARTTLS"):
+    with (
+        serving(mailbox := Mailbox(), settings={"tls": "starttls"}) as smtp,
+        pytest.raises(DeliveryError, match="STARTTLS"),
+    ):
         send(smtp, tmp_path)
-
     assert mailbox.kept == []
 
 
 def test_tls_from_the_first_byte(certificate, monkeypatch, tmp_path):
     path, context = certificate
     monkeypatch.setenv("SSL_CERT_FILE", str(path))
-    with serving(mailbox := Mailbox(), tls="tls", ssl_context=context) as smtp:
+    with serving(mailbox := Mailbox(), settings={"tls": "tls"}, ssl_context=context) as smtp:
         send(smtp, tmp_path)
-
     assert mailbox.kept == [MAIL.payload]
 
 
 def test_without_a_server_the_same_message_is_the_same_file(tmp_path):
     folder = tmp_path / "deep" / "outbox"
-
     first = send(None, folder)
     second = send(None, folder)
-
     assert first == second
     assert [path.name for path in folder.iterdir()] == ["2026-11-21T09-06-00Z_K-JKT62CWA-new_demo.eml"]
     assert (folder / "2026-11-21T09-06-00Z_K-JKT62CWA-new_demo.eml").read_bytes() == MAIL.payload
     assert [path.stat().st_mode & 0o077 for path in (folder, *folder.iterdir())] == [0, 0]  # its owner's
 
 
-def test_new_and_resolved_are_two_files_in_order(tmp_path):
-    resolved = render_message(
-        describe_broker_share(resolved_evidence()), sender="a@x.org", recipients=["b@x.org"], now_ms=T0_MS
-    )
-
-    send(None, tmp_path, mail=resolved)
-    send(None, tmp_path)
-
-    assert [path.name.partition("_")[2] for path in sorted(tmp_path.iterdir())] == [
-        "K-JKT62CWA-new_demo.eml",
-        "K-JKT62CWA-resolved_demo.eml",
-    ]
-
-
 def test_a_folder_that_cannot_be_is_an_error(tmp_path):
     (tmp_path / "outbox").write_text("a file")
-
     with pytest.raises(DeliveryError, match="could not be written"):
         send(None, tmp_path / "outbox")

@@ -82,7 +82,6 @@ def test_drawn_windows_give_these_changes(drawing, expected):
 def test_an_open_incident_is_told_again_when_worse_or_after_the_interval(drawing, repeat_ms, expected):
     rows = verdicts(drawing)
     whole = fold(rows, repeat_ms=repeat_ms)
-
     assert [f"{change.state} {change.window_start_ms}" for change in whole] == expected
     assert len({change.incident_id for change in whole}) == 1
     one_by_one = ()
@@ -119,36 +118,30 @@ def test_a_value_at_the_ratio_of_recovery_is_not_calm(value, is_calm):
 def test_a_window_held_against_another_limit_is_well_below_its_own():
     rows = [replace(row, limit_value=1.5) if row.value == 1.15 else row for row in verdicts("aaA---")]
     policy = IncidentPolicy(resolves_at=1.1, k=3, resolves_by_limit={1.5: 1.25})
-
     assert [change.state for change in fold(rows, policy_of=lambda _: policy)] == ["new", "resolved"]
     assert [change.state for change in fold(verdicts("aaA---"), policy_of=lambda _: policy)] == ["new"]
 
 
 def test_with_one_of_one_a_single_calm_window_resolves_and_the_next_failure_is_another_incident():
     changes = fold(verdicts("A.A"), k=1)
-
     assert told(changes) == [("new", 0, 0, 1), ("resolved", 1, 0, 2), ("new", 2, 2, 1)]
     assert changes[0].incident_id == changes[1].incident_id != changes[2].incident_id
 
 
 def test_a_window_failing_for_its_predecessors_sake_opens_nothing():
     (row,) = verdicts(".")
-
     assert fold([replace(row, verdict="fail", above_count=3)]) == ()
 
 
 def test_peak_and_values_are_those_of_the_windows_since():
     first, second, *others = verdicts("aaA...")
-
     new, resolved = fold([first, replace(second, value=1.9), *others])
-
     assert (new.value, new.peak_value, new.limit_value) == (1.5, 1.9, 1.2)
     assert (resolved.value, resolved.peak_value) == (1.0, 1.9)
 
 
 def test_subjects_are_folded_apart_and_told_by_window_then_subject():
     changes = fold([*verdicts("..aaA", subject="broker 2"), *verdicts("..aaA", subject="broker 1")])
-
     assert [(change.subject, change.window_start_ms) for change in changes] == [("broker 1", 4), ("broker 2", 4)]
     assert len({change.incident_id for change in changes}) == 2
 
@@ -157,21 +150,17 @@ def test_an_open_incident_is_not_told_again_and_resolves_under_its_id():
     change = new_change("new", 2, incident_id="K-OLD", since_ms=0, window_count=3)
     opened = OpenIncident(last=change, opened_ms=2, reported_value=1.5)
     rows = verdicts("aaAA...")
-
     (end,) = fold(rows[5:], open_incidents=[opened], history=rows[:5])
-
     assert (end.state, end.incident_id, end.window_start_ms) == ("resolved", "K-OLD", 6)
 
 
 def test_history_overlapping_the_verdicts_is_ignored():
     rows = verdicts("aaA...")
-
     assert fold(rows[3:], open_incidents=[as_open(fold(rows[:3])[0])], history=rows) == fold(rows)[1:]
 
 
 def test_open_before_leaves_out_what_was_resolved_and_what_came_later():
     changes = fold(verdicts("aaA...aaA..."))
-
     assert open_before(changes, 2) == ()
     assert open_before(changes, 5) == (as_open(changes[0]),)
     assert open_before(changes, 6) == ()
@@ -186,7 +175,6 @@ def test_ids_differ_by_each_of_their_parts():
         incident_id_of("demo", "latency", "broker 1", 1),
         incident_id_of("demo2", "broker_share", "broker 1", 1),
     }
-
     assert len(ids) == 5
     assert all(len(one) == 10 for one in ids)
 

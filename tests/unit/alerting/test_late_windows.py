@@ -2,8 +2,6 @@
 
 import shutil
 from dataclasses import replace
-from email import message_from_bytes
-from email.policy import default
 
 import pytest
 
@@ -18,6 +16,7 @@ from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.values import row_of
+from tests.mail_parts import read_mail
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS, new_evidence, resolved_evidence
 from tests.unit.alerting.test_queue_messages import a_run, judged
 
@@ -38,7 +37,7 @@ def incidents(run):
 
 def mails(run):
     rows = load_rows(run.warehouse, ALERT_OUTBOX).to_pylist()
-    return {row["message_id"].partition(".")[0]: message_from_bytes(row["payload"], policy=default) for row in rows}
+    return {row["message_id"].partition(".")[0]: read_mail(row["payload"]) for row in rows}
 
 
 def judge(run, rows):
@@ -50,7 +49,6 @@ def test_a_window_before_its_start_moves_the_start_and_not_the_id(tmp_path):
     run = a_run(tmp_path)
     judge(run, windows("AAA", first=10))
     (first,) = incidents(run)
-
     judge(run, windows("AAAAAA", first=7))
     (moved,) = incidents(run)
     assert moved["incident_id"] == first["incident_id"]
@@ -63,7 +61,6 @@ def test_the_next_mail_says_once_that_the_start_moved(tmp_path):
     judge(run, windows("AAA", first=10))
     judge(run, windows("AAAAAA", first=7))
     judge(run, windows("A.", first=12))
-
     told = mails(run)
     (name,) = {row["incident_id"] for row in incidents(run)}
     text = " ".join(told[f"{name}-resolved"].get_body(("plain",)).get_content().split())
@@ -77,7 +74,6 @@ def test_its_mute_goes_on_muting(tmp_path):
     (first,) = incidents(run)
     run.config.mail.mutes.write_text(f"- {{incident: {first['incident_id']}, until: 2026-12-01}}")
     judge(run, windows("AAAAAA.", first=7))
-
     assert [row["state"] for row in incidents(run)] == ["new", "resolved"]
     assert len(mails(run)) == 1
 
@@ -87,7 +83,6 @@ def test_what_was_told_and_is_not_true_is_withdrawn_and_its_id_is_not_given_agai
     judge(run, windows("A"))
     judge(run, windows("."))
     judge(run, windows("AA"))
-
     first, end, again = incidents(run)
     assert (first["state"], end["state"], again["state"]) == ("new", "withdrawn", "new")
     assert first["incident_id"] == end["incident_id"] != again["incident_id"]
@@ -102,7 +97,6 @@ def test_a_window_between_two_makes_them_one_and_says_so(tmp_path):
     judge(run, [*first, *between, *last])
     old, new = (row["incident_id"] for row in incidents(run) if row["state"] == "new")
     judge(run, windows("AAA"))
-
     rows = incidents(run)
     assert {row["incident_id"] for row in rows} == {old, new}
     assert {row["incident_id"]: row["merged_into"] for row in rows if row["state"] == "resolved"} == {old: new}
@@ -151,7 +145,6 @@ def test_an_incident_of_an_older_warehouse_keeps_its_id(tmp_path):
     row = {name: value for name, value in row_of(change, INCIDENTS).items() if name not in new}
     run.replace(older, [{**row, "incident_id": "K-OLDER"}], [run.window_at(change.window_start_ms)])
     run.replace(VERDICTS, windows("A", first=10), [run.window_at(change.window_start_ms)])
-
     judge(run, windows("AA", first=9))
     assert {row["incident_id"] for row in incidents(run)} == {"K-OLDER"}
 
@@ -168,7 +161,6 @@ def test_a_withdrawn_incident_claims_no_recovery(describe):
     evidence = resolved_evidence()
     change = replace(evidence.change, state="withdrawn", subject="broker 1")
     content = describe(replace(evidence, change=change))
-
     assert content.tone == "calm"
     assert "there was no incident" in content.headline
     assert "recovered" not in content.headline

@@ -69,7 +69,6 @@ def test_verdicts_are_read_as_far_back_as_they_count(tmp_path):
     assert len(recent) == HISTORY_FACTOR * longest < OLD
     everything = [one for one in run.values(Verdict, VERDICTS) if one.window_start_ms < T0_MS]
     assert set(recent) < set(everything)
-
     since_ms = T0_MS - (OLD - 10) * MINUTE_MS
     on_since = replace(verdict_of(change(7)), window_start_ms=since_ms)
     window = run.window_at(since_ms)

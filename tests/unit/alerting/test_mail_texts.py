@@ -6,8 +6,8 @@ from pipeline.alerting.content import MailColumn, MailTable, render_table
 from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.config_file import load_config
 from pipeline.evidence.brief import describe_brief
-from pipeline.evidence.incident import ProduceLatency, ShareCauses
-from tests.unit.alerting.examples import new_evidence, new_recommendation, resolved_evidence
+from pipeline.evidence.incident import ShareCauses
+from tests.unit.alerting.examples import latency, new_evidence, new_recommendation, resolved_evidence
 from tests.unit.alerting.rendered_mail import Reader, html_of, render, text_of
 
 ANSWERS_WHEN_NEW = [
@@ -79,10 +79,7 @@ def test_a_plan_says_what_it_copies_and_another_action_what_to_do_else():
 
 def test_it_says_why_a_low_share_is_not_enough_and_where_nobody_waits():
     even = new_recommendation(is_enough=False, predicted_peak_ratio=1.31)
-    fast = ProduceLatency(
-        window_start_ms=0, broker_id=1, request_latency_avg_ms=7.8, ratio_to_peers=0.11, request_latency_max_ms=9.0
-    )
-    facts = dict(describe_brief(new_evidence(recommendations=(even,), latency=fast)).facts)
+    facts = dict(describe_brief(new_evidence(recommendations=(even,), latency=latency(7.8, 0.11))).facts)
     assert facts["Predicted"] == "share then 35.0 % [34.0, 37.0], not enough: another broker is then at 1.31x"
     assert facts["Effect"] == "none yet: producers wait 7.8 ms for it, 71 ms for the others"
     moved = new_recommendation(moved_bytes=39_500_000)

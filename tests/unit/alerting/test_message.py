@@ -2,14 +2,13 @@
 
 import unicodedata
 from dataclasses import replace
-from email import message_from_bytes
-from email.policy import default
 
 import pytest
 
 from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.alerting.message import attach_report, render_message
 from pipeline.evidence.incident import HotPartition, rank_topics
+from tests.mail_parts import read_mail
 from tests.placements import load_of
 from tests.unit.alerting.examples import broker_load, new_evidence, resolved_evidence
 from tests.unit.alerting.rendered_mail import Reader, html_of, parse, render, text_of
@@ -30,14 +29,12 @@ from tests.unit.alerting.rendered_mail import Reader, html_of, parse, render, te
 )
 def test_the_subject_tells_state_cluster_broker_share_limit_and_incident(evidence, subject):
     message = render(evidence)
-
     assert message.subject_line == subject
     assert parse(message)["Subject"] == subject
 
 
 def test_headers():
     new, resolved = parse(render(new_evidence())), parse(render(resolved_evidence()))
-
     assert new["Message-ID"] == "<K-JKT62CWA-new.demo@partition-health.local>"
     assert resolved["Message-ID"] == "<K-JKT62CWA-resolved.demo@partition-health.local>"
     assert resolved["References"] == resolved["In-Reply-To"] == new["Message-ID"]
@@ -56,7 +53,6 @@ def tuple_of_defects(part):
 def test_structure_is_text_beside_html_with_its_picture_inline():
     parsed = parse(render(new_evidence()))
     picture = next(part for part in parsed.walk() if part.get_content_type() == "image/png")
-
     assert [(part.get_content_type(), part.get_filename()) for part in parsed.walk()] == [
         ("multipart/alternative", None),
         ("text/plain", None),
@@ -87,7 +83,7 @@ def test_a_report_joins_a_mail_as_a_file_and_changes_nothing_else():
     payload, page = render(new_evidence()).payload, b"<!doctype html>\r\n" + "größer ".encode() * 999
     joined = attach_report(payload, page)
     assert joined == attach_report(payload, page)
-    before, after = (message_from_bytes(one, policy=default) for one in (payload, joined))
+    before, after = (read_mail(one) for one in (payload, joined))
     assert {name: before[name] for name in before if name != "Content-Type"} == {
         name: after[name] for name in after if name != "Content-Type"
     }
@@ -133,7 +129,7 @@ def test_hostile_names_stay_text(name):
     assert [name for _, name, _ in brief.attributes] == [name for _, name, _ in expected.attributes]
     assert parse(message).keys() == parse(render(harmless)).keys()
     assert parse(message)["Subject"] == message.subject_line
-    joined = message_from_bytes(attach_report(message.payload, b""), policy=default)
+    joined = read_mail(attach_report(message.payload, b""))
     assert [joined[header] for header in ("Subject", "Bcc")] == [message.subject_line, None]
     assert len(message.subject_line) <= 200
     for shown in (message.subject_line, text_of(message), brief.text):
@@ -149,7 +145,6 @@ def test_a_huge_cluster_gives_a_mail_of_bounded_length():
         topics=rank_topics(loads, broker_id=1, expected_share=0.002),
     )
     message = render(evidence)
-
     assert len(message.payload) < 250_000
     assert "487 other brokers are below these." in " ".join(text_of(message).split())
 

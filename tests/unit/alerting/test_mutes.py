@@ -31,20 +31,17 @@ CHANGE = new_evidence().change  # K-JKT62CWA, broker_share, broker 1, window fro
 )
 def test_patterns_and_the_end_decide(mute, is_quiet):
     found = find_mute([Mute(**mute)], "demo", CHANGE)
-
     assert (found is not None) == is_quiet
 
 
 def test_the_one_that_lasts_longest_is_named():
     short, long = Mute(until="2026-12-01"), Mute(until="2026-12-24", reason="holidays")
-
     assert find_mute([long, short], "demo", CHANGE).describe() == "muted until 2026-12-24: holidays"
     assert find_mute([long], "demo", replace(CHANGE, window_start_ms=milliseconds_of(long.until))) is None
 
 
 def test_a_date_written_bare_in_yaml_is_a_date(tmp_path):
     (tmp_path / "mutes.yaml").write_text("- incident: K-1\n  until: 2026-12-01\n- until: 2026-12-01T08:00:00Z\n")
-
     assert [milliseconds_of(mute.until) for mute in read_mutes(tmp_path / "mutes.yaml")] == [
         1796083200000,
         1796112000000,
@@ -63,7 +60,6 @@ def test_a_date_written_bare_in_yaml_is_a_date(tmp_path):
 )
 def test_what_is_wrong_is_said_with_its_place(text, said, tmp_path):
     (tmp_path / "mutes.yaml").write_text(text)
-
     with pytest.raises(ConfigError, match=f"mutes.yaml.*{said}"):
         read_mutes(tmp_path / "mutes.yaml")
 
@@ -71,7 +67,6 @@ def test_what_is_wrong_is_said_with_its_place(text, said, tmp_path):
 def test_written_mutes_are_read_back(tmp_path):
     mutes = (Mute(until="2026-12-01", incident="K-1", reason="é \n:"), Mute(until="2026-12-02", subject="broker 4"))
     write_mutes(tmp_path / "mutes.yaml", mutes)
-
     assert read_mutes(tmp_path / "mutes.yaml") == mutes
     assert read_mutes(tmp_path / "none.yaml") == ()
     assert [path.name for path in tmp_path.iterdir()] == ["mutes.yaml"]

@@ -6,15 +6,11 @@ import json
 import shutil
 from dataclasses import replace
 from datetime import timedelta
-from email import message_from_bytes
-from email.policy import default
 
 import pytest
 
-from pipeline.cli import main
 from pipeline.config.mail import Mail, Webhook
 from pipeline.config.pipeline_config import PipelineConfig
-from pipeline.errors import StorageError
 from pipeline.jobs import deliver_alerts, raise_incidents
 from pipeline.jobs.raise_incidents import queue_messages
 from pipeline.model.incident import SILENCED
@@ -27,10 +23,9 @@ from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
-from tests.config_files import write_configuration
 from tests.incident_rows import new_change, new_verdict
-from tests.mail_parts import attached
-from tests.unit.alerting.examples import LOGS, MINUTE_MS, T0_MS
+from tests.mail_parts import attached, read_mail
+from tests.unit.alerting.examples import MINUTE_MS, T0_MS
 
 
 def a_run(tmp_path, *, notify=None, now_ms=T0_MS + 60 * MINUTE_MS, **mail):
@@ -64,14 +59,12 @@ def queue(run, *changes):
 def test_each_change_is_one_message_and_again_is_none_more(tmp_path):
     run = a_run(tmp_path)
     told = queue(run, change(1), change(2), change(1, "worse", 3))
-
     assert told == ["K-00000001-new", "K-00000001-worse-20261121T090300Z", "K-00000002-new"]
     assert queue(run, change(2), change(1)) == told
 
 
 def test_the_end_of_what_nobody_heard_of_is_no_news(tmp_path):
     run = a_run(tmp_path)
-
     assert queue(run, change(1, "resolved", 4)) == []
     assert queue(run, change(2), change(2, "resolved", 4)) == ["K-00000002-new", "K-00000002-resolved"]
 
@@ -82,8 +75,7 @@ def test_a_thousand_at_once_are_one_mail_that_holds_them_all(tmp_path):
     (told,) = queue(run, *(change(number) for number in range(1000)))
     deliver_alerts.run(run.config, None, now_ms=run.now_ms)
     (path,) = (tmp_path / "outbox").iterdir()
-    mail = message_from_bytes(path.read_bytes(), policy=default)
-
+    mail = read_mail(path.read_bytes())
     assert told.startswith("D-")
     assert mail["Subject"].startswith("[DIGEST] demo: 1,000 new incidents in the window from 2026-11-21 09:00 UTC")
     assert {row["subject"] for row in csv.DictReader(io.StringIO(attached(mail, "incidents.csv")))} == names
@@ -96,7 +88,6 @@ def test_who_comes_late_to_a_told_window_is_told_too_and_nobody_twice(tmp_path):
     run = a_run(tmp_path)
     first = [change(number) for number in range(20)]
     (digest,) = queue(run, *first)
-
     assert queue(run, *first, change(99)) == sorted([digest, "K-00000099-new"])
     assert "K-00000005-resolved" in queue(run, *first, change(5, "resolved", 2))
 
@@ -104,7 +95,6 @@ def test_who_comes_late_to_a_told_window_is_told_too_and_nobody_twice(tmp_path):
 def test_windows_are_told_apart_and_few_changes_one_by_one(tmp_path):
     run = a_run(tmp_path, digest_above=2)
     told = queue(run, change(1), change(2), *(change(number, minute=5) for number in (3, 4, 5)))
-
     assert [key[:2] for key in told] == ["D-", "K-", "K-"]
 
 
@@ -113,7 +103,6 @@ def test_webhooks_get_the_same_changes_through_the_same_outbox(tmp_path):
     run = a_run(tmp_path, webhooks=hooks)
     queue(run, change(1))
     rows = {row["channel"]: row for row in load_rows(run.warehouse, ALERT_OUTBOX).to_pylist()}
-
     assert set(rows) == {"mail", "chat", "pager"}
     assert {row["tells"] for row in rows.values()} == {"K-00000001-new"}
     assert json.loads(rows["pager"]["payload"])["incident_id"] == "K-00000001"
@@ -123,7 +112,6 @@ def test_a_webhook_added_later_hears_of_what_is_told_from_then_on(tmp_path):
     queue(a_run(tmp_path), change(1))
     run = a_run(tmp_path, webhooks=(Webhook(name="chat", url_variable="CHAT"),))
     queue(run, change(1, "resolved", 4))
-
     channels = [(row["channel"], row["state"]) for row in load_rows(run.warehouse, ALERT_OUTBOX).to_pylist()]
     assert sorted(channels) == [("mail", "new"), ("mail", "resolved")]
 
@@ -144,7 +132,6 @@ DAY_MS = 86_400_000
 def test_old_news_is_told_only_when_asked_for(notify, age_ms, mail_count, tmp_path):
     run = a_run(tmp_path, notify=notify, now_ms=T0_MS + age_ms)
     raise_incidents.run(run, [judged(0, is_blind=True)])
-
     assert load_rows(run.warehouse, ALERT_OUTBOX).num_rows == mail_count
 
 
@@ -159,7 +146,6 @@ def test_what_is_quiet_is_stored_with_its_reason_and_told_by_nobody(mutes, notif
     run = a_run(tmp_path, notify=notify)
     run.config.mail.mutes.write_text(mutes)
     report = raise_incidents.run(run, [judged(0, is_blind=True), judged(1, is_blind=False)])
-
     assert [row["silenced_by"] for row in load_rows(run.warehouse, INCIDENTS).to_pylist()] == [said, said]
     assert load_rows(run.warehouse, ALERT_OUTBOX).num_rows == 0
     assert said in report.notes[0]
@@ -172,7 +158,6 @@ def test_a_mute_that_ended_lets_an_open_incident_be_told(tmp_path):
     cluster = run.cluster.model_copy(update={"gate": gate})
     run = replace(run, config=run.config.model_copy(update={"clusters": {"demo": cluster}}))
     raise_incidents.run(run, [judged(minute, is_blind=True) for minute in range(3)])
-
     (row,) = load_rows(run.warehouse, ALERT_OUTBOX).to_pylist()
     assert (row["state"], row["subject_line"].partition("]")[0]) == ("continuing", "[DATA STILL MISSING")
 
@@ -181,7 +166,6 @@ def test_mutes_that_cannot_be_read_mute_nothing_and_say_so(tmp_path):
     run = a_run(tmp_path)
     run.config.mail.mutes.write_text("- nonsense")
     report = raise_incidents.run(run, [judged(0, is_blind=True)])
-
     assert report.notes[0].startswith("nothing is muted: ")
     assert load_rows(run.warehouse, ALERT_OUTBOX).num_rows == 1
 
@@ -264,15 +248,3 @@ def test_what_was_quiet_before_the_outbox_was_lost_stays_quiet(notify, mutes, tm
     run.config.mail.mutes.write_text("")
     raise_incidents.run(replace(run, notify=None), [judged(1, is_blind=True)])
     assert told_states(run) == []
-
-
-@pytest.mark.parametrize("words", [[], ["--send"], ["--retry", "all", "--send"]], ids=str)
-def test_a_lost_outbox_is_not_called_delivered(words, tmp_path, capsys):
-    run = a_run(tmp_path)
-    raise_incidents.run(run, [judged(0, is_blind=True)])
-    lose_outbox(run, made_anew=False)
-    file = write_configuration(tmp_path, {"demo": LOGS})
-    assert main(["outbox", *words, "--config", str(file)]) == StorageError.exit_code
-    printed = capsys.readouterr()
-    assert "the outbox is lost" in printed.err
-    assert printed.out == ""

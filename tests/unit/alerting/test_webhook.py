@@ -1,12 +1,9 @@
 """Webhooks. Oracle: what a real HTTP server got, and Slack's documented limits."""
 
-import contextlib
 import json
 import logging
-import threading
 import traceback
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -18,37 +15,10 @@ from pipeline.errors import ConfigError, DeliveryError, UnusableServerError
 from tests.memory import tracing_memory
 from tests.unit.alerting.examples import T0_MS, new_evidence, new_recommendation
 from tests.unit.alerting.smtp_servers import free_port
-from tests.unit.sources.http_servers import answering
+from tests.unit.sources.http_servers import answering, receiving
 
 GENERIC = Webhook(name="pager", url_variable="PAGER_URL")
 SLACK = Webhook(name="chat", url_variable="PAGER_URL", form="slack")
-
-
-@contextlib.contextmanager
-def receiving(status=200, answer=b"ok"):
-    """A server that keeps what is posted to it: (path, headers, body)."""
-    got = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            got.append((self.path, dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(status)
-            self.end_headers()
-            with contextlib.suppress(OSError):  # the client has read enough
-                self.wfile.write(answer)
-
-        def log_message(self, *_args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/hook/s3cr3t", got
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.mark.parametrize("first", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 500 No\r\n\r\n"], ids=["header", "body"])
@@ -71,7 +41,6 @@ def test_a_server_gets_the_bytes_that_were_queued_and_a_key_that_tells_a_repeat(
     with receiving() as (url, got):
         monkeypatch.setenv("PAGER_URL", url)
         where = [post(message.payload, webhook, message_id=message.message_id) for _ in range(2)]
-
     assert [body for _, _, body in got] == [message.payload] * 2
     assert {headers["Idempotency-Key"] for _, headers, _ in got} == {message.message_id}
     assert where == [f"webhook {webhook.name}"] * 2
@@ -81,7 +50,6 @@ def test_a_server_gets_the_bytes_that_were_queued_and_a_key_that_tells_a_repeat(
 def test_the_generic_document_says_all_of_it():
     content = describe_broker_share(new_evidence())
     document = json.loads(render_webhook(content, GENERIC, now_ms=T0_MS).payload)
-
     assert document["incident_id"] == "K-JKT62CWA"
     assert document["message_id"] == "K-JKT62CWA-new.demo.pager@partition-health.local"
     assert (document["state"], document["is_alarm"], document["changes"]) == ("new", True, ["K-JKT62CWA-new"])
@@ -133,7 +101,6 @@ def test_slack_gets_names_that_cannot_act_within_its_limits(name):
     evidence = new_evidence(cluster=name, owner=name)
     hostile = replace(evidence, topics=(name,), recommendations=(new_recommendation(title=name, text=name),))
     document = json.loads(render_webhook(describe_broker_share(hostile), SLACK, now_ms=T0_MS).payload)
-
     texts = list(texts_of(document["blocks"]))
     assert len(document["blocks"]) <= 50
     assert max(map(len, texts)) <= 3000

@@ -23,7 +23,7 @@ from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX
 from tests.config_files import write_configuration
 from tests.unit.alerting.examples import new_evidence
-from tests.unit.alerting.test_deliver_alerts import message_for, queue
+from tests.unit.alerting.queued_mails import message_for, queue
 from tests.unit.jobs.test_pending_windows import FIRST
 
 CLUSTERS = ("one", "two", "three")

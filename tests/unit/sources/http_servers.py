@@ -54,21 +54,63 @@ def serving(answers, *, certificate=None):
         def log_message(self, *_):
             pass
 
-    class Server(ThreadingHTTPServer):
-        def handle_error(self, *_):  # a client that refuses our certificate is what a test wants
+    with _handling(Handler, certificate) as url:
+        site = Site(url, answers)
+        yield site
+
+
+@contextmanager
+def running(answer, *, content_type="text/plain"):
+    """A server's address; `answer(request, body)` gives the status and the pieces of a body."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            status, pieces = answer(self, body)
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.end_headers()
+            for piece in pieces:
+                self.wfile.write(piece)
+
+        do_POST = do_GET  # noqa: N815 - http.server's name
+
+        def log_message(self, *_):
             pass
 
-    server = Server(("127.0.0.1", 0), Handler)
+    with _handling(Handler) as url:
+        yield url
+
+
+@contextmanager
+def receiving(status=200, answer=b"ok"):
+    """A server that keeps what is posted to it: (path, headers, body)."""
+    got = []
+
+    def keep(request, body):
+        got.append((request.path, dict(request.headers), body))
+        return status, [answer]
+
+    with running(keep) as url:
+        yield f"{url}/hook/s3cr3t", got
+
+
+@contextmanager
+def _handling(handler, certificate=None):
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_):  # a client that refuses our certificate, or has read enough, is what a test wants
+            pass
+
+    server = Server(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    site = Site(f"{'https' if certificate else 'http'}://127.0.0.1:{server.server_port}", answers)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
-        yield site
+        yield f"{'https' if certificate else 'http'}://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         thread.join()
