@@ -1,8 +1,8 @@
 """Data Docs of a cluster whose every suite found something, with names that would act if anything let them."""
 
 from expectations.actions import write_data_docs
-from tests.gates.examples import ADDED, FAILING, PASSING, refused, traffic
-from tests.gates.rows import add_extremes, gate_run, rows_of, run_suite
+from tests.gates.examples import FAILING, PASSING, WINDOWS, refused, traffic
+from tests.gates.rows import gate_run, rows_of, run_suite, suite_rows
 
 ACTS = "document.title='pwned'"
 HOSTILE = (
@@ -18,10 +18,9 @@ HOSTILE = (
 def check_suites():
     """Reports of suites over rows that break their checks, one of them a success."""
     found = {}
-    for suite, (table, parameters, passing) in PASSING.items():
+    for suite, passing in PASSING.items():
         broken = [row for rows in FAILING[suite].values() for row in rows]
-        rows = rows_of(table, [*passing, *broken], counts=ADDED.get(suite, ()))
-        found[suite] = run_suite(suite, add_extremes(rows) if suite == "hash_verdicts_gate" else rows, parameters)
+        found[suite] = run_suite(suite, suite_rows(suite, [*passing, *broken]), WINDOWS)
     paths = [refused(name, severity=name) for name in HOSTILE]
     found["quarantine_gate"] = run_suite("quarantine_gate", rows_of("bronze.quarantine", [*paths, *paths]))
     topics = [traffic(2, topic=name, missing_offset_count=1) for name in HOSTILE]

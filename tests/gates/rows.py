@@ -9,6 +9,7 @@ import pyarrow as pa
 from expectations.checkpoints import run_checkpoint
 from expectations.gate import select_named
 from expectations.reports import SuiteReport, make_reports
+from expectations.suite_files import read_suite
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.model.window import TimeWindow
 from pipeline.runs import RunContext, plan_runs
@@ -18,6 +19,38 @@ from pipeline.tables.arrow_types import ARROW_TYPES
 
 MINUTE_0 = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 MINUTE_0_MS = int(MINUTE_0.timestamp() * 1000)
+
+SUMS = {
+    "log_counts_gate": "silver.partition_traffic",
+    "log_ends_gate": "bronze.log_segments",
+    "key_traffic_gate": "silver.partition_traffic",
+    "arrival_counts_gate": "silver.arrivals",
+}
+"""Suites about sums over several tables, and whose columns their rows have."""
+ADDED = {
+    "cluster_state_gate": ("replica_count", "leading_count"),
+    "log_counts_gate": ("batch_record_count", "batch_size_bytes", "batch_offset_count"),
+    "log_ends_gate": ("log_end_offset",),
+    "key_traffic_gate": ("key_record_count", "unreadable_record_count"),
+    "arrival_counts_gate": ("arrival_record_count", "uneven_row_count", "digest_difference"),
+    "scenario_comparison_gate": (
+        *("replayed_record_count", "replayed_size_bytes", "batch_record_count", "broker_size_bytes"),
+        *("uneven_broker_count", "open_leader_count", "candidate_count", "expected_candidate_count"),
+        *(
+            "expected_seed_count",
+            "back_test_count",
+            "recorded_peak_to_mean",
+            "replayed_peak_to_mean",
+            "replayed_peak_to_mean_high",
+        ),
+    ),
+    "back_tests_gate": (
+        *("history_share_error_points", "replayed_share", "recorded_share", "range_points", "comparison_count"),
+        "replayed_trust",
+    ),
+    "hash_verdicts_gate": ("traffic_record_count",),
+}
+"""Columns that a suite's rows have besides those of the table."""
 
 _HARMLESS: dict[str, Any] = {
     "string": "x",
@@ -58,7 +91,14 @@ def rows_of(name: str, rows: list[dict[str, Any]], *, counts: tuple[str, ...] = 
     )
 
 
-def add_extremes(rows: pa.Table) -> pa.Table:
+def suite_rows(suite: str, rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows as the gate gives them to a suite."""
+    table = SUMS.get(suite) or read_suite(suite)["meta"]["table"]
+    found = rows_of(table, rows, counts=ADDED.get(suite, ()))
+    return _add_extremes(found) if suite == "hash_verdicts_gate" else found
+
+
+def _add_extremes(rows: pa.Table) -> pa.Table:
     """Rows of `gold.hash_verdicts` with the extremes of the counts in their maps, as the gate asks for them."""
     keys, records = (
         [[count for _, count in pairs] for pairs in rows[name].to_pylist()]

@@ -13,8 +13,8 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from expectations.reports import raise_for_data_gate
 from expectations.suite_files import SUITES, ask_for_suspects, read_suite
 from pipeline.errors import DataGateError, GateBrokenError
-from tests.gates.examples import ADDED, FAILING, PASSING, WINDOWS, refused, traffic
-from tests.gates.rows import MINUTE_0_MS, add_extremes, at, declared, rows_of, run_suite
+from tests.gates.examples import FAILING, PASSING, WINDOWS, refused, status, traffic
+from tests.gates.rows import MINUTE_0_MS, at, declared, rows_of, run_suite, suite_rows
 
 GROWING = {
     *("partition_traffic_gate", "record_batches_gate", "cluster_state_gate", "log_counts_gate", "key_traffic_gate"),
@@ -49,10 +49,8 @@ at_hand = pytest.mark.parametrize("engine", ["at hand"], indirect=True)
 
 
 def run(engine, suite, added=(), without=()):
-    table, parameters, rows = PASSING[suite]
-    kept = [row for row in rows if row.get("window_start") not in without]
-    rows = rows_of(table, [*kept, *added], counts=ADDED.get(suite, ()))
-    return run_suite(suite, engine(add_extremes(rows) if suite == "hash_verdicts_gate" else rows, suite), parameters)
+    kept = [row for row in PASSING[suite] if row.get("window_start") not in without]
+    return run_suite(suite, engine(suite_rows(suite, [*kept, *added]), suite), WINDOWS)
 
 
 @engines_and_suites
@@ -78,18 +76,9 @@ def test_bad_rows_break_their_own_check_alone(engine, suite):
 def test_warnings_alone_do_not_stop_a_run(engine):
     report = run(engine, "partition_traffic_gate", [traffic(5, crc_error_count=2)])
     assert [check.name for check in report.warnings] == ["crc_ok"]
-    assert report.warnings[0].rows == (
-        {
-            "window_start": "2026-11-21T09:00:00Z",
-            "topic": "orders",
-            "partition": 5,
-            "leader_id": 1,
-            "leader_epoch": 0,
-            "crc_error_count": 2,
-            "time_outlier_count": 0,
-            "size_bytes": 0,
-        },
-    )
+    (row,) = report.warnings[0].rows
+    shown = {"window_start": "2026-11-21T09:00:00Z", "topic": "orders", "partition": 5, "crc_error_count": 2}
+    assert row.items() >= shown.items()
     raise_for_data_gate([report])
 
 
@@ -153,9 +142,8 @@ def test_a_check_that_is_not_about_rows_cannot_be_asked_of_a_table_that_grows():
 
 
 def test_a_missing_parameter_is_an_error_and_not_bad_data():
-    table, _, rows = PASSING["window_status_gate"]
     with pytest.raises(GateBrokenError, match="max_age_ms"):
-        run_suite("window_status_gate", rows_of(table, rows), {"windows_ms": [MINUTE_0_MS]})
+        run_suite("window_status_gate", rows_of("bronze.window_status", [status(0)]), {"windows_ms": [MINUTE_0_MS]})
 
 
 def test_every_check_is_named_described_and_graded():

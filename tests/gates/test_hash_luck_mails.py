@@ -6,8 +6,6 @@ for `partition-health run`. Oracle: counts of the keys here.
 """
 
 import dataclasses
-import email
-import email.policy
 import zlib
 from collections import Counter
 
@@ -26,8 +24,9 @@ from pipeline.tables.silver import PARTITION_TRAFFIC
 from tests.batches import START_MS, make_batch
 from tests.config_files import write_configuration
 from tests.engines import sail
+from tests.gates.examples import status
 from tests.gates.rows import at, gate_run, rows_of
-from tests.mail_parts import text_of
+from tests.mail_parts import read_mail, text_of
 
 RECORDS, RECORD_BYTES, MINUTES = 100, 100, 4
 
@@ -75,37 +74,24 @@ def plant(run, planted):
     partitions = planted.partitions
     held = Counter(partitions)
     rows = {table: [] for table in (PARTITION_TRAFFIC, KEY_TRAFFIC, CLUSTER_STATE, BROKERS, WINDOW_STATUS)}
+    state = {"is_leader": True, "is_in_sync": True, "reassignment": None, "configs": {}}
     for minute in range(MINUTES):
         head = {"cluster": run.cluster_name, "window_start": at(minute)}
         for partition in range(planted.partition_count):
             count = held[partition] * RECORDS
-            of = {**head, "topic": "orders", "topic_id": "", "partition": partition}
             leader = partition % planted.broker_count
-            rows[PARTITION_TRAFFIC].append(
-                {**of, "leader_id": leader, "record_count": count, "batch_count": count, "size_bytes": count * RECORD_BYTES,
-                 "batch_bytes_squared": float(count * RECORD_BYTES**2), "count_kind": "exact", "sampling_rate": 1.0}
-            )  # fmt: skip  # fields of a value, several a line
-            rows[CLUSTER_STATE].append(
-                {
-                    **of,
-                    "replica_id": leader,
-                    "leader_id": leader,
-                    "is_leader": True,
-                    "is_in_sync": True,
-                    "reassignment": None,
-                    "configs": {},
-                }
-            )
+            of = {**head, "topic": "orders", "topic_id": "", "partition": partition, "leader_id": leader}
+            sums = {"size_bytes": count * RECORD_BYTES, "batch_bytes_squared": float(count * RECORD_BYTES**2)}
+            sums |= {"record_count": count, "batch_count": count, "count_kind": "exact", "sampling_rate": 1.0}
+            rows[PARTITION_TRAFFIC].append(of | sums)
+            rows[CLUSTER_STATE].append(of | state | {"replica_id": leader})
         for key, partition in enumerate(partitions):
-            rows[KEY_TRAFFIC].append(
-                {**head, "topic": "orders", "topic_id": "", "partition": partition, "kind": "key", "key_id": f"{key:08x}{0:024x}",
-                 "record_count": RECORDS, "size_bytes": RECORDS * RECORD_BYTES}
-            )  # fmt: skip  # fields of a value, several a line
+            of = {**head, "topic": "orders", "topic_id": "", "partition": partition, "kind": "key"}
+            sums = {"record_count": RECORDS, "size_bytes": RECORDS * RECORD_BYTES}
+            rows[KEY_TRAFFIC].append(of | sums | {"key_id": f"{key:08x}{0:024x}"})
         rows[BROKERS] += [{**head, "broker_id": broker} for broker in range(planted.broker_count)]
-        rows[WINDOW_STATUS].append(
-            {**head, "window_end": at(minute + 1), "source": "log_directories", "expected_count": 1, "arrived_count": 1,
-             "newest_at": at(MINUTES), "as_of": at(MINUTES), "missing": None, "is_trusted": True}
-        )  # fmt: skip  # fields of a value, several a line
+        whole = status(minute, expected_count=1, arrived_count=1, newest_at=at(MINUTES), as_of=at(MINUTES))
+        rows[WINDOW_STATUS].append(whole | head | {"is_trusted": True})
     for table, found in rows.items():
         run.replace(table, rows_of(table.name, found), windows)
     return windows
@@ -137,7 +123,7 @@ def test_a_broker_hot_by_hash_luck_gives_one_mail_that_says_so(run, shape):
 def says_so(payload, planted):
     """The mail names cause, partitions with the bytes that luck brings them, and what to do."""
     broker, ratio = planted.hot
-    message = email.message_from_bytes(payload, policy=email.policy.default)
+    message = read_mail(payload)
     text = " ".join(text_of(message).split())
     assert f"({ratio:.2f}x, limit 1.20x)" in " ".join(str(message["Subject"]).split())
     assert "Why by chance many keys hash to its partitions, most in topic orders" in text
@@ -165,17 +151,12 @@ def write_disks(folder, planted, start_ms, minutes):
         log.joinpath("partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
         log.joinpath("leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
         log.parent.joinpath("meta.properties").write_text(f"version=1\nnode.id={broker}\ncluster.id=disks\n")
-        sent = [
-            (start_ms + 3_000 * turn + 2_500 * n // len(keys), key)
-            for turn in range(20 * minutes)
-            for n, key in enumerate(keys)
-        ]
-        log.joinpath(f"{0:020d}.log").write_bytes(
-            b"".join(
-                make_batch([Record(offset=offset, timestamp_ms=at_ms, key=key, value=b"v" * 400)])
-                for offset, (at_ms, key) in enumerate(sent)
-            )
+        starts_ms = [start_ms + 3_000 * turn for turn in range(20 * minutes)]
+        sent = [(at_ms + 2_500 * n // len(keys), key) for at_ms in starts_ms for n, key in enumerate(keys)]
+        records = (
+            Record(offset=n, timestamp_ms=at_ms, key=key, value=b"v" * 400) for n, (at_ms, key) in enumerate(sent)
         )
+        log.joinpath(f"{0:020d}.log").write_bytes(b"".join(make_batch([record]) for record in records))
     (folder / "topics.txt").write_text("\n".join([*described, ""]))
 
 

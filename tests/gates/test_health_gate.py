@@ -7,9 +7,9 @@ import pytest
 
 from expectations.measures_gate import check_health
 from pipeline.config.rules import Gate
-from pipeline.model.verdict import BrokerLoad
 from pipeline.verdicts.broker_share import judge_broker_share
 from tests.gates.rows import MINUTE_0_MS, gate_run
+from tests.placements import load_of
 
 MINUTE_MS = 60_000
 LIMITS = {"limit_ratio": 1.2, "floor_bytes_per_s": 1_000, "chance_level": 0.001, "k": 3, "n": 4}
@@ -17,21 +17,14 @@ EVEN, HOT = (100, 100, 100), (80, 140, 80)
 
 
 def shares(windows, *, scale=100_000, luck=None):
-    return [
-        BrokerLoad(
-            window_start_ms=MINUTE_0_MS + minute * MINUTE_MS,
-            broker_id=broker_id,
-            size_bytes=load * scale,
-            record_count=load,
-            share=load / sum(loads),
-            expected_share=1 / 3,
-            share_ratio=3 * load / sum(loads),
-            effective_unit_count=10_000.0,
-            ratio_without_luck=None if luck is None else 3 * load / sum(loads) - luck,
-        )
-        for minute, loads in enumerate(windows)
-        for broker_id, load in enumerate(loads)
-    ]
+    found = []
+    for minute, loads in enumerate(windows):
+        of = {"start_ms": MINUTE_0_MS + minute * MINUTE_MS, "effective_unit_count": 10_000.0}
+        for broker_id, load in enumerate(loads):
+            without = None if luck is None else 3 * load / sum(loads) - luck
+            sized = {"size_bytes": load * scale, "ratio_without_luck": without}
+            found.append(load_of(broker_id, load, sum(loads), **of, **sized))
+    return found
 
 
 @pytest.fixture
@@ -68,16 +61,10 @@ def test_a_failed_gate_names_broker_window_and_shares(check):
     report, _ = check(shares([HOT] * 3))
     (failed,) = report.failures
     assert failed.observed == 1
-    assert failed.rows == (
-        {
-            "window_start": "2026-11-21T09:02:00Z",
-            "rule": "broker_share",
-            "subject": "broker 1",
-            "value": pytest.approx(1.4),
-            "reason": "46.7% of the bytes where 33.3% is fair: 1.40 times its share; "
-            "limit 1.20, above in 3 of the last 4 windows",
-        },
-    )
+    (row,) = failed.rows
+    assert (row["window_start"], row["rule"], row["subject"]) == ("2026-11-21T09:02:00Z", "broker_share", "broker 1")
+    said = "46.7% of the bytes where 33.3% is fair: 1.40 times its share; limit 1.20, above in 3 of the last 4 windows"
+    assert (row["value"], row["reason"]) == (pytest.approx(1.4), said)
 
 
 def test_limits_come_from_the_configuration(check):
@@ -93,14 +80,12 @@ def test_no_rows_give_no_verdicts(check):
 
 def test_a_broker_that_luck_alone_takes_to_the_limit_fails_by_name_unless_it_is_excused(check):
     loads = shares([HOT] * 3, luck=0.25)
-    report, verdicts = check(loads)
-    hot = [verdict for verdict in verdicts if verdict.subject == "broker 1"]
-    assert [(verdict.verdict, verdict.is_above) for verdict in hot] == [("warn", True), ("warn", True), ("fail", True)]
-    assert "1.40 times its share, by hash luck (without it 1.15); limit 1.20" in hot[-1].reason
-    assert not report.success
-
-    report, verdicts = check(loads, hash_luck="warn")
-    hot = [verdict for verdict in verdicts if verdict.subject == "broker 1"]
-    assert [(verdict.verdict, verdict.is_above) for verdict in hot] == [("warn", False)] * 3
-    assert "hashing so many keys" in hot[0].reason
-    assert report.success
+    for limits, told, said in (
+        ({}, [("warn", True), ("warn", True), ("fail", True)], "its share, by hash luck (without it 1.15); limit 1.20"),
+        ({"hash_luck": "warn"}, [("warn", False)] * 3, "hashing so many keys"),
+    ):
+        report, verdicts = check(loads, **limits)
+        hot = [verdict for verdict in verdicts if verdict.subject == "broker 1"]
+        assert [(verdict.verdict, verdict.is_above) for verdict in hot] == told
+        assert said in hot[-1].reason
+        assert report.success == bool(limits)

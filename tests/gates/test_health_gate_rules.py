@@ -9,8 +9,9 @@ from pipeline.jobs.judge_health import judge_further_rules
 from pipeline.rules.rule import RuleMeasure
 from pipeline.tables.health import RULE_MEASURES
 from pipeline.verdicts.rules import judge_rules
-from pipeline.verdicts.sources import SkippedWindow, SourceStatus, judge_sources
+from pipeline.verdicts.sources import SkippedWindow, judge_sources
 from tests.gates.rows import MINUTE_0_MS, gate_run
+from tests.unit.verdicts.test_sources import arrival
 
 
 @pytest.fixture
@@ -19,16 +20,12 @@ def stored(tmp_path):
 
     def stored(values, *, step=1, rule="below_min_isr", rules=()):
         run = gate_run(tmp_path, rules=dict(rules))
+        of = {"rule": rule, "subject": "topic orders", "topic": "orders"}
         measures = [
             RuleMeasure(
-                window_start_ms=MINUTE_0_MS + minute * step * 60_000,
-                rule=rule,
-                subject="topic orders",
-                topic="orders",
-                value=float(value),
-                detail=f"{value} partitions",
+                window_start_ms=MINUTE_0_MS + at * step * 60_000, value=value, detail=f"{value} partitions", **of
             )
-            for minute, value in enumerate(values)
+            for at, value in enumerate(values)
         ]
         run.replace(RULE_MEASURES, measures, run.windows)
         return run
@@ -78,16 +75,7 @@ def test_overrides_by_topic_have_a_severity_of_their_own(stored):
 
 def test_a_source_that_did_not_arrive_fails_the_gate(tmp_path):
     run = gate_run(tmp_path)
-    arrival = SourceStatus(
-        window_start_ms=MINUTE_0_MS,
-        source="live_cluster",
-        expected_count=3,
-        arrived_count=2,
-        missing=None,
-        newest_ms=MINUTE_0_MS,
-        as_of_ms=MINUTE_0_MS,
-    )
-    report = check_health(run, judge_sources([arrival], max_age_ms=60_000))
+    report = check_health(run, judge_sources([arrival(arrived=4)], max_age_ms=60_000))
     assert [(one.name, one.rows[0]["subject"]) for one in report.failures] == [("sources_arrived", "live_cluster")]
 
 

@@ -8,11 +8,12 @@ import pytest
 from expectations.measures_gate import describe_health
 from expectations.reports import CheckResult
 from pipeline.config.rules import Gate
-from pipeline.model.verdict import BrokerLoad
 from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.rules import find_unjudged
-from pipeline.verdicts.sources import SkippedWindow, SourceStatus, judge_skipped, judge_sources
+from pipeline.verdicts.sources import SkippedWindow, judge_skipped, judge_sources
 from tests.incident_rows import new_verdict
+from tests.placements import load_of
+from tests.unit.verdicts.test_sources import arrival
 
 RUN = SimpleNamespace(cluster_name="prod", cluster=SimpleNamespace(gate=Gate()), window_ms=60_000)
 
@@ -30,14 +31,11 @@ def test_a_healthy_run_names_the_windows_that_it_is_about(count, windows):
     )
 
 
-def shares(*percents):
+def shares(*percents, units=10_000.0):
     loads = [
-        BrokerLoad(
-            window_start_ms=0, broker_id=broker, size_bytes=percent * 10**7, record_count=percent * 10**5,
-            share=percent / 300, expected_share=1 / 3, share_ratio=percent / 100, effective_unit_count=10_000.0,
-        )
+        load_of(broker, 10**7 * percent, 300 * 10**7, effective_unit_count=units)
         for broker, percent in enumerate(percents, start=1)
-    ]  # fmt: skip  # fields of a value, several a line
+    ]
     return judge_broker_share(loads, Gate(), window_ms=60_000)
 
 
@@ -58,9 +56,7 @@ def test_a_broker_above_its_limit_in_too_few_windows_is_not_called_healthy():
 
 
 def test_shares_are_known_where_only_metrics_are_missing():
-    status = SourceStatus(
-        window_start_ms=0, source="prometheus", expected_count=120, arrived_count=0, missing=None, newest_ms=None, as_of_ms=0
-    )  # fmt: skip  # fields of a value, several a line
+    status = arrival(source="prometheus", expected=120, arrived=0)
     silent = "  1970-01-01T00:00:00Z prometheus brought nothing: 120 were expected"
     missing = judge_sources([status], max_age_ms=1)
     assert describe_health([*shares(143, 80, 77), *missing], RUN).splitlines() == [
@@ -96,13 +92,7 @@ def test_windows_that_were_not_judged_are_counted_beside_the_newest():
 
 
 def test_a_window_without_records_is_not_called_healthy():
-    loads = [
-        BrokerLoad(
-            window_start_ms=60_000, broker_id=broker, size_bytes=0, record_count=0, share=None, expected_share=0.5,
-            share_ratio=None, effective_unit_count=None,
-        )
-        for broker in (1, 2)
-    ]  # fmt: skip  # fields of a value, several a line
+    loads = [load_of(broker, 0, 0, start_ms=60_000) for broker in (1, 2)]
     verdicts = judge_broker_share(loads, Gate(), window_ms=60_000)
     assert {verdict.verdict for verdict in verdicts} == {"not_enough_traffic"}
     assert find_unjudged(verdicts) is not None
@@ -117,14 +107,7 @@ def test_a_window_without_records_is_not_called_healthy():
 
 def test_a_broker_beyond_its_limit_that_cannot_be_judged_is_not_called_healthy():
     """A producer that sends in bursts, or chooses such times, makes thousands of batches count as a few dozen."""
-    loads = [
-        BrokerLoad(
-            window_start_ms=0, broker_id=broker, size_bytes=ratio * 10**7, record_count=1, share=ratio / 300, expected_share=1 / 3,
-            share_ratio=ratio / 100, effective_unit_count=65.0,
-        )
-        for broker, ratio in enumerate((150, 75, 75), start=1)
-    ]  # fmt: skip  # fields of a value, several a line
-    verdicts = judge_broker_share(loads, Gate(), window_ms=60_000)
+    verdicts = shares(150, 75, 75, units=65.0)
     assert find_unjudged(verdicts).subject == "broker 1"
     first, line = describe_health(verdicts, RUN).splitlines()
     assert first == "cluster prod: health is not known"

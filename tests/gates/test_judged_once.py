@@ -31,7 +31,6 @@ def test_a_window_is_judged_once_while_nothing_changes(tmp_path):
     assert versions() == after_first
     assert (again.written, again.is_healthy, again.verdict) == ((), first.is_healthy, first.verdict)
     assert "are judged already, and nothing that they were judged from has changed since" in again.notes[0]
-
     anew = judge_windows(sail(), ingest_again(run))
     assert f"gold.verdicts at version {after_first['gold.verdicts'] + 1}" in anew.written
 

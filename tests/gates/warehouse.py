@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+from itertools import product
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
@@ -30,21 +31,18 @@ REFUSED = [
 
 def list_forecasts(run):
     """The capture is shorter than the history that a forecast needs: these are as the job makes them."""
-    return [
-        {
-            "window_start": dt.datetime.fromtimestamp(window.start_ms / 1000, dt.UTC),
-            "subject": f"broker {broker}",
-            "measure": "share_ratio",
-            "horizon_hours": 24 * day,
-            "value": 1 + broker / 10 + day / 100,
-            "value_low": 0.9 + broker / 10,
-            "value_high": 1.2 + broker / 10,
-            "reason": f"{number} days could be tested, 7 are needed",
-        }
-        for number, window in enumerate(run.windows[-2:])
-        for broker in range(3)
-        for day in range(1, 8)
-    ]
+    rows = []
+    for number, window in enumerate(run.windows[-2:]):
+        of = {"window_start": dt.datetime.fromtimestamp(window.start_ms / 1000, dt.UTC), "measure": "share_ratio"}
+        of |= {"reason": f"{number} days could be tested, 7 are needed"}
+        for broker, day in product(range(3), range(1, 8)):
+            value = {
+                "value": 1 + (10 * broker + day) / 100,
+                "value_low": 0.9 + broker / 10,
+                "value_high": 1.2 + broker / 10,
+            }
+            rows.append(of | value | {"subject": f"broker {broker}", "horizon_hours": 24 * day})
+    return rows
 
 
 def fill_warehouse(run):
