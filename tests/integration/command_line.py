@@ -1,6 +1,5 @@
 """`partition-health run` as a process of its own, and everything it wrote."""
 
-import email
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import yaml
 from pipeline.model.window import format_instant
 from pipeline.storage.rows import load_rows
 from pipeline.tables import TABLES
+from tests.mail_parts import read_mail
 from tests.spark.capture_runs import FEW_CANDIDATES
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def read_mails(folder):
     """Headers and decoded parts of every mail under a folder, by file."""
     mails = {}
     for path in folder.rglob("*.eml"):
-        message = email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
+        message = read_mail(path.read_bytes())
         leaves = [part for part in message.walk() if not part.is_multipart()]
         contents = [(part.get_payload(decode=True) or b"").decode("utf-8", "replace") for part in leaves]
         mails[path] = [*(f"{name}: {value}" for name, value in message.items()), *contents]

@@ -50,14 +50,8 @@ class ObjectStore:
 
     def start(self):
         """Returns when it takes connections."""
-        arguments = (
-            "--port",
-            "{}:{}".format(*self._address),
-            "posix",
-            "--sidecar",
-            str(self._sidecar),
-            str(self.folder),
-        )
+        port = ("--port", "{}:{}".format(*self._address))
+        arguments = (*port, "posix", "--sidecar", str(self._sidecar), str(self.folder))
         secrets = dict(zip(("ROOT_ACCESS_KEY", "ROOT_SECRET_KEY"), KEYS, strict=True))
         with self._log.open("a") as log:
             self._process = subprocess.Popen(

@@ -22,6 +22,7 @@ from tests.lab.process import PATIENCE_S
 from tests.spark.capture_runs import differences, plan, run_all, stored
 from tests.unit.alerting.smtp_servers import Mailbox, serving
 
+ROOT = Path(__file__).parents[2]
 TOPICS = ("orders", "ledger")
 SOURCES = ("log_directories", "consumer_groups", "producer_metrics")
 ONE_OF_ONE = {"k": 1, "n": 1}
@@ -40,14 +41,8 @@ def run_process(config, span, is_time=lambda: False):
     """Runs the command, and kills it once it is time; returns its exit code, negative for a signal."""
     command = [sys.executable, "-m", "pipeline", "run", "--config", str(config), "--window", str(span)]
     with (config.parent / "output.txt").open("ab") as output:
-        process = subprocess.Popen(
-            command,
-            cwd=Path(__file__).parents[2],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+        of = {"cwd": ROOT, "env": {**os.environ, "PYTHONPATH": str(ROOT)}, "start_new_session": True}
+        process = subprocess.Popen(command, stdout=output, stderr=output, **of)
         deadline = time.monotonic() + PATIENCE_S
         while process.poll() is None and time.monotonic() < deadline:
             if is_time():
@@ -100,15 +95,8 @@ def killed(part, span, undisturbed, tmp_path_factory):
     mailbox = Mailbox()
     with serving(mailbox) as smtp:
         mail = {"to": ["kafka-platform@example.org"], "smtp": {"host": smtp.host, "port": smtp.port, "tls": "none"}}
-        config = part.write_config(
-            folder,
-            topics=TOPICS,
-            sources=SOURCES,
-            gate=ONE_OF_ONE,
-            mail=mail,
-            keys=keys_of(part),
-            spark={"engine": "spark"},
-        )
+        of = {"topics": TOPICS, "sources": SOURCES, "gate": ONE_OF_ONE, "keys": keys_of(part)}
+        config = part.write_config(folder, mail=mail, spark={"engine": "spark"}, **of)
         path = folder / "partition-health.yaml"
         codes = [run_process(path, span, after_commits(config.warehouse, moment)) for moment in moments]
         codes.append(run_process(path, span))

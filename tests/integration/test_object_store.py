@@ -101,7 +101,6 @@ def test_landing_and_warehouse_in_buckets_give_the_tables_of_folders(store, capt
         collect_hosts(config, part.folder / "brokers", StoredFolder(landing, config.storage), part.recorded_until_ms)
         configs[name] = config
     local, remote = configs.values()
-
     on_disk = start_run(tmp_path / "local/partition-health.yaml", span)
     running = start_run(tmp_path / "remote/partition-health.yaml", span)
     while running.poll() is None and not (store.folder / "tables/prod/silver").exists():
@@ -115,7 +114,6 @@ def test_landing_and_warehouse_in_buckets_give_the_tables_of_folders(store, capt
     assert running.returncode in DONE, said
     said, _ = on_disk.communicate()
     assert on_disk.returncode in DONE, said
-
     found = list_rows(remote.warehouse, ())
     assert compare(list_rows(local.warehouse, ()), found) == {}
     assert sum(found["silver.record_batches"][1].values()) > 1_000

@@ -7,8 +7,6 @@ import json
 import re
 import shlex
 import time
-from email import message_from_bytes
-from email.policy import default
 
 import pytest
 from confluent_kafka import Producer
@@ -28,7 +26,7 @@ from tests.integration.live.runs import wait_for_checkpoints
 from tests.lab.cluster import WRITES_ONLY_CHANGES, run_tool, start_cluster
 from tests.lab.live_traffic import MINUTE_MS, coming_minutes
 from tests.lab.process import PATIENCE_S
-from tests.mail_parts import text_of
+from tests.mail_parts import read_mail, text_of
 from tests.placements import place
 from tests.unit.alerting.examples import new_evidence
 
@@ -155,9 +153,7 @@ def test_handing_over_leaders_verifies_and_brings_the_shares_where_it_said(clust
     content = describe_broker_share(new_evidence(recommendations=tuple(leaders)))
     files = {file.name: file.text for file in content.attachments}
     (how,) = (section for section in content.sections if section.title.startswith("How to "))
-
     carry_out(cluster, tmp_path, files, how.code.splitlines())
-
     shares = carried(cluster, coming_minutes())
     assert {broker: 3 * share for broker, share in shares.items()} == pytest.approx(leaders[0].broker_ratios, abs=0.01)
 
@@ -180,7 +176,7 @@ def mail(spark, cluster, tmp_path):
     raise_incidents.run(context, judge_health.run(context, context.windows))
     deliver_alerts.run(config, None, now_ms=context.now_ms)
     (written,) = config.outbox.glob("*.eml")
-    return message_from_bytes(written.read_bytes(), policy=default)
+    return read_mail(written.read_bytes())
 
 
 def test_a_plan_from_a_mail_verifies_and_brings_the_shares_where_the_mail_said(cluster, mail, tmp_path):
@@ -189,9 +185,7 @@ def test_a_plan_from_a_mail_verifies_and_brings_the_shares_where_the_mail_said(c
     files = {part.get_filename(): part.get_payload(decode=True).decode() for part in mail.iter_attachments()}
     folder = tmp_path / "downloads"
     folder.mkdir()
-
     carry_out(cluster, folder, files, [line for line in text.splitlines() if line.startswith("kafka-")])
-
     then = " ".join(text.partition("Once action 1 is done:")[2].split()).partition("%.")[0] + "%"
     predicted = {int(broker_id): float(percent) / 100 for broker_id, percent in BROKER_THEN.findall(then)}
     assert sorted(predicted) == [0, 1, 2]

@@ -9,8 +9,6 @@ import sys
 import time
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
-from email import message_from_bytes
-from email.policy import default
 
 import pytest
 from deltalake import DeltaTable
@@ -27,6 +25,7 @@ from pipeline.tables.replay import HASH_VERDICTS, SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
 from tests.dags.airflow_process import AIRFLOW, ROOT
 from tests.lab.process import PATIENCE_S, free_ports
+from tests.mail_parts import read_mail
 
 UNHEALTHY = 4  # exit code of `run`
 DAGS_WITH_WINDOWS = 3  # ingest, replay, health
@@ -141,10 +140,9 @@ def test_window_by_window_gives_the_tables_of_one_ranged_run(backfilled, ranged,
 
 
 def test_a_run_that_takes_too_long_is_told_as_late(backfilled, capture_slice):
-    mails = [message_from_bytes(p.read_bytes(), policy=default) for p in backfilled["config"].outbox.glob("*.eml")]
+    mails = [read_mail(p.read_bytes()) for p in backfilled["config"].outbox.glob("*.eml")]
     subjects = [mail["Subject"].strip().removeprefix("[partition health] ") for mail in mails]
     late = {subject for subject in subjects if "is late" in subject}
-
     keys = [format_instant(window.start_ms) for window in capture_slice.windows]
     assert {f"partition_health_health is late: {key}" for key in keys} <= late
     # a backfill: all its runs were queued at once

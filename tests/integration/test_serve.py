@@ -53,7 +53,6 @@ def test_it_starts_listens_on_loopback_and_stops(served):
                 health = json.load(answer)
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             continue
-
     assert (log.parent / "airflow").stat().st_mode & 0o077 == 0  # database, logs, password: its owner's
     text = log.read_text(errors="replace")
     assert f"Airflow is ready: http://127.0.0.1:{port}, user admin" in text
@@ -64,7 +63,6 @@ def test_it_starts_listens_on_loopback_and_stops(served):
             connections = member.net_connections("inet")
             listening |= {connection.laddr for connection in connections if connection.status == psutil.CONN_LISTEN}
     assert listening == {("127.0.0.1", port)}
-
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE_S) == 0
     assert psutil.wait_procs(family, timeout=PATIENCE_S)[1] == []

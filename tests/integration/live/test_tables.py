@@ -40,16 +40,9 @@ NEWEST_ONLY = pytest.mark.parametrize("cluster", [BROKER_VERSION], indirect=True
 def ingested(spark, cluster, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tables")
     write_texts(folder, cluster)
-    config = write_config(
-        folder,
-        cluster,
-        disks=("disks", {}),
-        dumps=("dumps", {}),
-        both=("both", {}),
-        live=("live", {}),
-        offsets=("offsets", {}),
-        sampled=("live", {"sampling": {"partitions": 0.5, "time": 0.5}}),
-    )
+    known = {name: (name, {}) for name in ("disks", "dumps", "both", "live", "offsets")}
+    sampled = ("live", {"sampling": {"partitions": 0.5, "time": 0.5}})
+    config = write_config(folder, cluster, **known, sampled=sampled)
     for run in plan_runs(config, span_of(cluster), run_id="test", now_ms=span_of(cluster).end_ms + MINUTE_MS):
         ingest.run(spark, run)
         gates.check_ingested(spark, run)
@@ -84,15 +77,8 @@ def known_to_both(rows, cluster, written):
 def test_tables_from_brokers_equal_those_from_their_disks(ingested, cluster):
     """But for topics that were idle: brokers tell that they are there now, not that they were in windows before."""
     written = topics_written_to(ingested)
-    tables = (
-        "silver.record_batches",
-        "silver.partition_traffic",
-        "silver.key_traffic",
-        "silver.arrivals",
-        "gold.broker_share",
-        "gold.partition_health",
-    )
-    for name in tables:
+    tables = ("record_batches", "partition_traffic", "key_traffic", "arrivals")
+    for name in (*(f"silver.{table}" for table in tables), "gold.broker_share", "gold.partition_health"):
         volatile = ("position", *PLACES, "max_lateness_ms", "log_directory_count")
         disks, live = (rows_of(ingested, name, source, *volatile) for source in ("disks", "live"))
         assert known_to_both(live, cluster, written) == known_to_both(disks, cluster, written), name

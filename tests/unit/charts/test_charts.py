@@ -9,22 +9,12 @@ import pytest
 from PIL import Image
 
 from pipeline.charts import ALARM, CALM, MOST_BARS, render_broker_shares, shown_brokers
-from pipeline.model.verdict import BrokerLoad
-
-T0_MS = 1_795_251_600_000
+from tests.placements import load_of
 
 
 def load(broker_id, share, *, expected_share=1 / 3):
-    return BrokerLoad(
-        window_start_ms=T0_MS,
-        broker_id=broker_id,
-        size_bytes=0,
-        record_count=0,
-        share=share,
-        expected_share=expected_share,
-        share_ratio=None if share is None else share / expected_share,
-        effective_unit_count=None,
-    )
+    ratio = None if share is None else share / expected_share
+    return load_of(broker_id, 0, 0, expected_share=expected_share, share=share, share_ratio=ratio)
 
 
 def pixels(png, colour):
@@ -42,7 +32,6 @@ def bar_lengths(png, colour):
 
 def test_bars_are_as_long_as_the_shares():
     png = render_broker_shares([load(1, 0.6), load(2, 0.3), load(3, 0.1)], failing={1}, limit_ratio=1.2)
-
     failing, calm = bar_lengths(png, ALARM).max(), bar_lengths(png, CALM)
     assert calm.max() / failing == pytest.approx(0.5, abs=0.03)
     assert calm.min() / failing == pytest.approx(1 / 6, abs=0.03)
@@ -51,7 +40,6 @@ def test_bars_are_as_long_as_the_shares():
 
 def test_without_a_failing_broker_nothing_is_highlighted():
     png = render_broker_shares([load(1, 0.34), load(2, 0.33), load(3, 0.33)], failing=set(), limit_ratio=1.2)
-
     assert len(bar_lengths(png, ALARM)) == 0
 
 
@@ -62,16 +50,13 @@ def test_without_a_failing_broker_nothing_is_highlighted():
 )
 def test_odd_numbers_of_brokers_give_a_picture_of_bounded_size(loads):
     width, height = Image.open(BytesIO(render_broker_shares(loads, failing={1}, limit_ratio=1.2))).size
-
     assert width == 1120
     assert height <= 200 * (0.6 + 0.3 * MOST_BARS) + 1
 
 
 def test_the_failing_broker_and_the_highest_are_shown():
     loads = [load(number, 0.01 + number / 1000, expected_share=0.02) for number in range(40)]
-
     shown = shown_brokers(loads, {3})
-
     assert [one.broker_id for one in shown] == [3, *range(29, 40)]
 
 
@@ -96,5 +81,4 @@ def test_matplotlib_is_paid_for_by_pictures_alone_and_pyplot_never():
         text=True,
         check=True,
     )
-
     assert said.stdout.split() == ["False", "False"]

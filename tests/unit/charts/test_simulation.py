@@ -56,7 +56,6 @@ def test_dots_lie_where_the_shares_say():
     first, second = dots(png, LINES[0], left=True), dots(png, LINES[1], left=True)
     (x75, _), (x50, _) = first[0], first[-1]
     (x25, _), (other50, _) = second[0], second[-1]
-
     assert x50 == pytest.approx(other50, abs=2)
     assert x75 - x50 == pytest.approx(x50 - x25, abs=6)
     assert x75 > x50 > x25

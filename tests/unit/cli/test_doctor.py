@@ -46,16 +46,8 @@ def test_where_all_is_well_it_says_so(folder, capsys):
     ensure_tables(folder / "tables")
     code, wrong, names = examined(folder, capsys)
     assert (code, wrong) == (0, {})
-    assert {
-        "Java",
-        "Delta jars",
-        "packages",
-        "warehouse",
-        "tables",
-        "demo: log_directories",
-        "mail",
-        "Airflow",
-    } <= names
+    known = {"Java", "Delta jars", "packages", "warehouse", "tables", "demo: log_directories", "mail", "Airflow"}
+    assert known <= names
 
 
 def test_what_is_missing_is_named(folder, capsys, monkeypatch):

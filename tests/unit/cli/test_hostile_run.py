@@ -13,8 +13,6 @@ import shlex
 import shutil
 import unicodedata
 from dataclasses import replace
-from email import message_from_bytes
-from email.policy import default
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -28,6 +26,7 @@ from pipeline.sources.files.directory_walk import HIDDEN
 from tests.batches import make_batch, make_records
 from tests.lab.archive import unpack_once
 from tests.lab.fuzz.targets import seal_batches
+from tests.mail_parts import read_mail
 from tests.spark.capture_runs import Capture, stored
 
 ROOT = Path(__file__).parents[3]
@@ -199,7 +198,7 @@ def test_terminals_get_no_control_characters(ran):
 def test_a_mail_has_its_own_headers_tags_and_commands(ran):
     folder, _ = ran
     (path,) = folder.glob("outbox/*.eml")
-    mail = message_from_bytes(path.read_bytes(), policy=default)
+    mail = read_mail(path.read_bytes())
     assert {name.lower() for name in mail.keys()} == HEADERS  # noqa: SIM118 - a message is no mapping
     assert hidden(mail["Subject"]) == set()
     assert "script" not in assert_harmless(mail.get_body(("html",)).get_content()).tags

@@ -71,7 +71,6 @@ def test_text_of_figures():
     losses = {"failed_record_count": Range(0, 0, 0), "refused_record_count": Range(7, 0, 9)}
     losses |= {"blocked_ms": Range(1500, 0, 0)}
     summary = VariantSummary(scenario.variants[0], (1, 2), run, (broker, broker), (broker,) * 3, (losses,))
-
     lines = [re.split(r"\s{2,}", line.strip()) for line in format_summaries(scenario, [summary]).splitlines()]
     text = [" ".join(cells) for cells in lines]
     assert "== old: the old default" in text

@@ -32,7 +32,6 @@ def test_a_skip_that_is_not_named_fails_the_run(tmp_path):
     (tmp_path / "conftest.py").write_text(CONFTEST.read_text())
     (tmp_path / "test_each.py").write_text(TESTS)
     (tmp_path / "allowed.txt").write_text("# reasons\n\nno shared data\n")
-
     assert outcomes(tmp_path) == (0, "1 passed, 3 skipped, 1 xfailed")
     assert outcomes(tmp_path, "--allowed-skips", "allowed.txt") == (1, "2 failed, 1 passed, 1 skipped, 1 error")
 
@@ -41,5 +40,4 @@ def test_a_whole_module_that_skips_itself_fails_the_run(tmp_path):
     (tmp_path / "conftest.py").write_text(CONFTEST.read_text())
     (tmp_path / "test_module.py").write_text(MODULE)
     (tmp_path / "allowed.txt").write_text("no shared data\n")
-
     assert outcomes(tmp_path, "--allowed-skips", "allowed.txt") == (2, "1 error")

@@ -139,7 +139,6 @@ def find_foreign(sources):
         for node in tree.body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper()
     }
-
     for path, tree in trees.items():
         if not re.search(r"(tuples|values?)(_of)?\(\w", sources[path]):
             continue

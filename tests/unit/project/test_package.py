@@ -97,13 +97,8 @@ def test_packages_of_the_same_names_stay_whose_they_are(wheel, tmp_path):
         (tmp_path / "own" / folder).mkdir(parents=True)
         (tmp_path / "own" / folder / "__init__.py").write_text("MINE = True\n")
     path = os.pathsep.join(str(tmp_path / name) for name in ("own", "site"))
-    done = subprocess.run(
-        [sys.executable, "-c", USES],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env = {**os.environ, "PYTHONPATH": path}
+    command = [sys.executable, "-c", USES]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == str(sorted(FOLDERS))
