@@ -161,6 +161,10 @@ def test_laws(scenario, seed):
     assert sum(b["size_bytes"] for b in batches if not b["is_failed"]) == queues[:, QueueCounter.DONE_BYTES].sum()
     assert (np.diff([batch["done_at_ns"] for batch in batches]) >= 0).all()
     assert all(b["created_at_ns"] <= b["drained_at_ns"] <= b["done_at_ns"] for b in batches if b["attempt_count"])
+    assert all(b["created_at_ns"] <= b["done_at_ns"] <= result.end_ns for b in batches)
+    assert len([b for b in batches if not b["is_failed"]]) == queues[:, QueueCounter.DONE_BATCHES].sum()
+    for queue, row in enumerate(queues):
+        assert result.latencies.of(queue).count == row[QueueCounter.DONE_RECORDS]
     for producer, made in enumerate(scenario.producers):
         connections = slice(producer * len(scenario.brokers), (producer + 1) * len(scenario.brokers))
         assert result.connections[connections, ConnectionCounter.MAX_IN_FLIGHT].max() <= _limit(made, scenario)

@@ -1,14 +1,12 @@
 """A cluster's state and what offsets tell, from answers made by hand. Oracle: written out by hand."""
 
-import itertools
 import uuid
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from kafka.errors import ClusterAuthorizationFailedError, KafkaTimeoutError
-from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
+from kafka.errors import KafkaTimeoutError
 
 from pipeline.codec.tools.tool_text import DescribedReplica
 from pipeline.model.cluster import LIVE_CLUSTER, NO_LEADER, ClusterHistory, EarlierState, PartitionState, Timeline
@@ -18,7 +16,7 @@ from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live import admin, offsets, reading
 from pipeline.sources.live.admin import OffsetAt, ask_metadata
 from pipeline.sources.live.plan import Shortfall
-from pipeline.sources.live.reading import LiveReading, ask_groups, forget_deleted
+from pipeline.sources.live.reading import LiveReading, forget_deleted
 from pipeline.sources.live.requests import (
     PAGE_TOPICS,
     Failures,
@@ -421,7 +419,6 @@ def test_partitions_that_no_topic_has_are_named_once():
 
 def test_a_topic_that_may_no_longer_be_described_is_named_and_not_taken_for_deleted():
     """Brokers leave it out of their answers about all topics; asked for it, they refuse. One of three lies about another."""
-
     codes = {"a:1": {"gone": 3, "secret": 29}, "b:2": {"gone": 29, "secret": 29}, "c:3": {"gone": 3, "secret": 29}}
 
     def ask(request):
@@ -445,97 +442,3 @@ def test_a_follower_is_not_ahead_of_its_leader():
     disk = DescribedReplica(2, "/d", KEY, 5, -(2**63), is_future=False)
     rows = _replica_states({KEY: partition()}, [disk], {KEY: OffsetAt(0, -1)}, {KEY: OffsetAt(10, -1)})
     assert max(row.log_end_offset for row in rows) == 10
-
-
-def test_groups_that_one_broker_makes_up_hold_no_run(monkeypatch):
-    """A coordinator may claim any number of groups, and answer late."""
-    monkeypatch.setattr("pipeline.sources.live.reading.time.monotonic", itertools.count(0, 100).__next__)
-    named = [{"group_id": f"g{number}"} for number in range(1_000)]
-    answers = {"describe_groups": lambda ids: {ids[0]: {}}, "list_group_offsets": lambda name: {name: {}}}
-    client, asked = SimpleNamespace(list_groups=lambda **_: named, **answers), state()
-    assert ask_groups(SimpleNamespace(admin=client, broker_ids=(1,)), asked) == ()
-    assert asked.failures.questions == {"consumer groups": "997 groups were not asked: the others took 300 s"}
-
-
-def group_client(groups):
-    """A client whose coordinator describes these groups; each has one member, which owns `t-0`."""
-    assigned = {"assigned_partitions": [{"topic": "t", "partitions": [0]}]}
-    return SimpleNamespace(
-        list_groups=lambda **_: [{"group_id": group_id} for group_id in groups],
-        describe_groups=lambda ids: {
-            ids[0]: {
-                "protocol_data": groups[ids[0]].get("assignor"),
-                "members": [{"member_assignment": assigned, "member_id": "m", "client_id": "c"} | groups[ids[0]]],
-            }
-        },
-        list_group_offsets=lambda group_id: {group_id: {KEY: SimpleNamespace(offset=150)}},
-    )
-
-
-LONG = "n" * 1_025
-
-
-@pytest.mark.parametrize(
-    ("group_id", "told"),
-    [(LONG, {}), ("g", {"member_id": LONG}), ("g", {"client_id": LONG}), ("g", {"assignor": LONG})],
-    ids=["group", "member", "client", "assignor"],
-)
-def test_names_that_are_too_long_are_left_out_and_their_groups_named(group_id, told):
-    asked, longest = state(), LONG[1:]
-    rows = ask_groups(SimpleNamespace(admin=group_client({longest: {}, group_id: told}), broker_ids=(1,)), asked)
-    assert [(row.group_id, row.lag_count) for row in rows] == [(longest, 50)]
-    (reason,) = asked.failures.questions.values()
-    assert reason.endswith(f"more rows than a run holds: of {group_id[:40]}")
-
-
-def test_groups_have_no_more_rows_than_a_run_holds(monkeypatch):
-    monkeypatch.setattr("pipeline.sources.live.reading._MOST_CHARACTERS", 350)
-    asked = state()
-    groups = {f"g{number}": {} for number in range(5)}
-    connection = SimpleNamespace(admin=group_client(groups), broker_ids=(1,))
-    found = [ask_groups(connection, asked, at_ms) for at_ms in range(50)]
-    assert {len(rows) for rows in found} == {3}
-    assert {row.group_id for rows in found for row in rows} == groups.keys()  # each has its turn
-    said = "2 groups were not asked: the others have as many rows as a run holds"
-    assert asked.failures.questions == {"consumer groups": said}
-
-
-@pytest.mark.parametrize(
-    "assigned",
-    [
-        b"\0\0\0\0\0\1\0\2\xff\xfe\0\0\0\1\0\0\0\0\0\0\0\0",
-        b"\xff\xff\0\0\0\0",
-        b"\0\0\xff\xff\xff\xff\0\0\0\0",
-        b"\0\0\0\0\0\1\xff\xff\0\0\0\1\0\0\0\0\0\0\0\0",
-        b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff\0\0\0\0",
-    ],
-    ids=["no UTF-8", "no version", "no topics", "no name", "no partitions"],
-)
-def test_a_member_whose_bytes_mean_nothing_ends_no_run(assigned):
-    """Members choose them, and Kafka hands them on as they are; kafka-python raises whatever comes of it."""
-    client = group_client({"good": {}, "odd": {}})
-    as_before = client.describe_groups
-
-    def describe(ids):
-        if ids != ["odd"]:
-            return as_before(ids)
-        return {"odd": {"members": [{"member_assignment": ConsumerProtocolAssignment.decode(assigned).to_dict()}]}}
-
-    client.describe_groups = describe
-    rows = ask_groups(SimpleNamespace(admin=client, broker_ids=(1,)), state())
-    assert {row.group_id: row.member_id for row in rows}["good"] == "m"
-
-
-def test_a_broker_that_refuses_to_list_groups_hides_none_of_others():
-    client, asked = group_client({"g": {}}), state()
-    listed = client.list_groups
-
-    def list_groups(broker_ids):
-        if 2 in broker_ids:
-            raise ClusterAuthorizationFailedError
-        return [*listed(), {"group_id": None}]
-
-    client.list_groups = list_groups
-    rows = ask_groups(SimpleNamespace(admin=client, broker_ids=(1, 2, 3)), asked)
-    assert {row.group_id for row in rows} == {"g"}
-    assert asked.failures.questions == {"consumer groups of broker 2": "ClusterAuthorizationFailed"}

@@ -183,7 +183,6 @@ def test_labels_tell_the_broker_and_queries_can_be_replaced():
 
 def test_brokers_without_a_label_of_the_instance_are_not_one():
     """Of six brokers the highest id had the worst of all values."""
-
     brokers = [series([AT_S, broker], name=BYTES_IN, broker_id=broker) for broker in "12"]
     found = rows(read_server(lambda query: matrix(*brokers) if "brokertopicmetrics" in query else matrix()))
     assert {(row["instance"], row["value"]) for row in found} == {("broker 1", 1), ("broker 2", 2)}
@@ -380,10 +379,11 @@ def test_a_broker_id_of_thousands_of_digits_ends_no_reading():
     assert rows(read_server(lambda query: answer if "brokertopic" in query else matrix()))
 
 
-def test_warnings_of_a_server_are_cut_and_show_what_they_hide():
-    warnings = [f"\x1b[31m{number:03}" + "x" * 1000 for number in range(100)]
+def test_the_first_warnings_of_a_server_are_kept_cut_and_show_what_they_hide():
+    """The others would fill the memory, were they all to be compared."""
+    warnings = [f"\x1b[31m{number:03}" + "x" * 1000 for number in reversed(range(100))]
     reasons = [reason for reason in reasons_of(read_server(matrix(warnings=warnings))) if "warns" in reason]
-    assert len(reasons) == 20
+    assert [f"[31m{number:03}x" in reason for number, reason in enumerate(reasons, 80)] == [True] * 20
     assert all(len(reason) < 250 and reason.isprintable() for reason in reasons)
 
 
@@ -446,13 +446,9 @@ def test_of_an_answer_so_much_is_held(monkeypatch):
         return [one.reason for one in problems if one.severity == "refused"]
 
     assert reasons() == []
-    for most, few, words in (
-        ("MOST_OBJECTS", 9, "10 objects"),
-        ("MOST_LABELS", 11, "labels"),
-        ("MOST_POINTS", 7, "points"),
-    ):
+    for most, few, words in (("OBJECTS", 9, "10 objects"), ("LABELS", 11, "labels"), ("POINTS", 7, "points")):
         with monkeypatch.context() as patch:
-            patch.setattr(prometheus, most, few)
+            patch.setattr(prometheus, f"MOST_{most}", few)
             assert [words in reason and "read fewer windows at once" in reason for reason in reasons()] == [True]
 
 
@@ -501,10 +497,3 @@ def test_a_server_gives_so_many_bytes(monkeypatch):
     monkeypatch.setattr(sample_rows, "MOST_SAMPLE_BYTES", 10_000)
     many = [series([AT_S, "5"], instance=f"{number}", client_id="c" * 500) for number in range(50)]
     assert reasons_of(read_server(matrix(*many), count=1))[0].startswith("its samples take more than")
-
-
-def test_the_first_warnings_of_a_server_are_kept():
-    """The others would fill the memory, were they all to be compared."""
-    warnings = [f"{number:03}" for number in reversed(range(100))]
-    reasons = [reason for reason in reasons_of(read_server(matrix(warnings=warnings))) if "warns" in reason]
-    assert reasons == [f"the server warns: {number:03}" for number in range(80, 100)]
