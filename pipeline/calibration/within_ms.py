@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 
 from pipeline.calibration.limits import HALF, MOST_STRAY, STEPS
 from pipeline.measures.chance import CHANCE_LEVEL
-from pipeline.model.window import NS_PER_MS
+from pipeline.model.window import MINUTE_MS, NS_PER_MS
 from pipeline.simulator.distributions import FIRST_FACTOR, GAMMA, SECOND_FACTOR, derive_stream
 
 # Gap after a burst's first record, and the least between the others: what the Java client's `send()` takes.
 _FIRST_STEP_NS, _STEP_NS = 11_000, 1_000
-_STRETCH_MS = 1_000
 _BLOCK = 1 << 20  # records placed at a time: the work takes 40 bytes for each
 _SALT_FACTOR = np.uint64(0xD1342543DE82EF95)
 
@@ -120,16 +119,17 @@ def _find_bursts(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> _
 
 
 def _bound_chance(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Bounds the count of each millisecond that chance hardly exceeds, by Poisson's law with its second's usual mean."""
+    """Bounds the count of each millisecond that chance hardly exceeds, by Poisson's law with its minute's usual mean."""
     from scipy.special import pdtrik  # noqa: PLC0415 - 0.3 s to import
 
-    number = np.unique(occupied_ms // _STRETCH_MS, return_inverse=True)[1]
+    minutes, number = np.unique(occupied_ms // MINUTE_MS, return_inverse=True)
     ordered = counts[np.lexsort((counts, number))]
     occupied = np.bincount(number)
-    empty = _STRETCH_MS - occupied
-    # the median over all milliseconds of the stretch, empty ones too
-    middle = np.cumsum(occupied) - occupied + np.maximum(_STRETCH_MS // 2 - empty, 0)
-    mean = np.where(empty > _STRETCH_MS // 2, 0.0, ordered[middle])
+    length_ms = np.minimum(occupied_ms[-1] + 1 - minutes * MINUTE_MS, MINUTE_MS)  # the last one ends with the records
+    empty = length_ms - occupied
+    # the median over all milliseconds of the minute, empty ones too
+    middle = np.cumsum(occupied) - occupied + np.maximum(length_ms // 2 - empty, 0)
+    mean = np.where(empty > length_ms // 2, 0.0, ordered[middle])
     for _ in range(STEPS):
         most: NDArray[np.float64] = np.maximum(2.0, 1 + pdtrik(1 - CHANCE_LEVEL, np.maximum(mean, CHANCE_LEVEL)))
         bound = most[number]

@@ -4,7 +4,7 @@ Each question has a trust of its own: shares, records per batch and latency. Wha
 them; else one that is predicted badly takes nothing from the others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import NormalDist
 from typing import Any
 
@@ -47,12 +47,10 @@ def back_test(
     if simulated is None:
         reasons = reasons or [Caveat.NOT_PREDICTED.say()]
     else:
-        row |= {"seed_count": simulated.seed_count, **_compare_shares(recorded, simulated)}
+        shares, doubts[SHARES] = _compare_shares(recorded, simulated)
+        row |= {"seed_count": simulated.seed_count, **shares}
         row |= _compare("records_per_batch", "", recorded.records_per_batch, simulated.records_per_batch())
         row |= _compare("latency_avg", "_ms", latency_avg_ms, simulated.client_latency_ms())
-        error, bar = row.get("share_error_points"), row.get("share_bar_points", 0.0)
-        if error is not None and error > bar:
-            doubts[SHARES].append(Caveat.SHARE_OFF.say(broker=row["broker_id"], error=error, bar=bar))
         doubts[SHARES] += doubt_width(simulated)
         if _is_off(ratio := row.get("records_per_batch_ratio"), BATCH_BAR):
             doubts[BATCHES].append(Caveat.BATCHES_OFF.say(ratio=ratio))
@@ -80,31 +78,37 @@ def _describe_baseline(sessions: Sequence[ProducerSession]) -> Row:
     }
 
 
-def _compare_shares(recorded: RecordedTopic, simulated: SimulatedTopic) -> Row:
-    """Shares in the log's bytes; the bar is that of the broker whose share is worst."""
-    sizes = recorded.broker_log_sizes
-    total = sum(sizes.values())
-    if not total:
-        return {}
-    pairs, reach = [], NormalDist().inv_cdf(1 - CHANCE_LEVEL)
-    shares, deviations = simulated.shares(CELL_LOG_BYTES, of_brokers=True), simulated.share_deviations()
-    for broker_id, share, deviation in zip(simulated.broker_ids, shares, deviations, strict=True):
-        was = sizes.get(broker_id, 0) / total
-        error = abs((share.value or 0.0) - was) * 100
-        bar = min(max(SHARE_BAR_POINTS, 100 * reach * deviation), WIDEST_BAR_POINTS)
-        pairs.append((error - bar, broker_id, was, share, error, bar))
-    _, broker_id, was, share, error, bar = max(pairs, key=lambda one: (one[0], -one[1]))
-    was_there = recorded.log_sizes / max(1, int(recorded.log_sizes.sum()))
-    parts = zip(simulated.shares(CELL_LOG_BYTES, of_brokers=False), was_there.tolist(), strict=False)
-    return {
-        "judged_on": "all minutes",
-        "broker_id": broker_id,
-        "observed_share": was,
-        **share.columns("predicted_share"),
-        "share_error_points": error,
-        "partition_share_error_points": max(abs((part.value or 0.0) - seen) * 100 for part, seen in parts),
-        "share_bar_points": bar,
+def _compare_shares(recorded: RecordedTopic, simulated: SimulatedTopic) -> tuple[Row, list[Statement]]:
+    """Shares in the log's bytes, the broker's whose share is worst, and doubt where a broker's or partition's is too far off."""
+    reach, row, doubts = NormalDist().inv_cdf(1 - CHANCE_LEVEL), Row(), list[Statement]()
+    sizes: dict[str, Mapping[int, int]] = {
+        "broker": {one: recorded.broker_log_sizes.get(one, 0) for one in simulated.broker_ids},
+        "partition": dict(enumerate(recorded.log_sizes[: simulated.partition_count].tolist())),
     }
+    for place, sizes_there in sizes.items():
+        if not (total := sum(sizes_there.values())):
+            continue
+        shares = simulated.shares(CELL_LOG_BYTES, of_brokers=place == "broker")[: len(sizes_there)]
+        seen = [size / total for size in sizes_there.values()]
+        errors = [100 * abs((one.value or 0.0) - was) for one, was in zip(shares, seen, strict=True)]
+        deviations = simulated.share_deviations(of_brokers=place == "broker")[: len(seen)]
+        bars = [min(max(SHARE_BAR_POINTS, 100 * reach * one), WIDEST_BAR_POINTS) for one in deviations]
+        worst = max(range(len(errors)), key=lambda number: (errors[number] - bars[number], -number))
+        number, error, bar = list(sizes_there)[worst], errors[worst], bars[worst]
+        if error > bar:
+            doubts.append(Caveat.SHARE_OFF.say(place=f"{place} {number}", error=error, bar=bar))
+        if place == "broker":
+            row = {
+                "judged_on": "all minutes",
+                "broker_id": number,
+                "observed_share": seen[worst],
+                **shares[worst].columns("predicted_share"),
+                "share_error_points": error,
+                "share_bar_points": bar,
+            }
+        else:
+            row["partition_share_error_points"] = max(errors)
+    return row, doubts
 
 
 def _compare(name: str, unit: str, observed: float | None, predicted: Estimate) -> Row:

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
 from pipeline.calibration.limits import MOST_STRAY, SHARE_BAR_POINTS
@@ -13,43 +14,8 @@ from pipeline.replay.recorded import ProducerSession, RecordedTopic, Row
 
 _LISTED = 6
 _REASON, _ASSUMED = True, False
-
-
-@dataclass(frozen=True)
-class LogFacts:
-    """Facts about a topic's log in a window."""
-
-    lack: str = ""  # what is missing of the window's records, of whichever topic
-    missing_count: int = 0  # offsets between batches that no batch covers
-    compacted_count: int = 0  # records gone from inside batches
-    is_compacted: bool = False
-    crc_error_count: int = 0
-    late_starts: tuple[int, ...] = ()  # partitions whose log begins inside the window, with records missing before
-    moved: tuple[int, ...] = ()  # partitions whose leader was elected anew in the window
-    unknown_leader_partitions: tuple[int, ...] = ()  # partitions with batches of an epoch whose leader is not known
-    empty_minute_count: int = 0  # whole minutes of the window without any record
-
-
-def read_log_facts(
-    rows: Sequence[Row], log_starts: Mapping[int, int], minutes: int, window_ms: int, *, lack: str = ""
-) -> LogFacts:
-    """The facts of a topic in a window, from its rows of `silver.partition_traffic`; `minutes` with records are 0 if unknown."""
-    leaders: dict[int, set[tuple[int, int]]] = defaultdict(set)
-    first: dict[int, int] = {}
-    for row in rows:
-        leaders[row["partition"]].add((row["leader_id"], row["leader_epoch"]))
-        first[row["partition"]] = min(row["first_offset"], first.get(row["partition"], row["first_offset"]))
-    return LogFacts(
-        lack=lack,
-        missing_count=sum(row["missing_offset_count"] for row in rows),
-        compacted_count=sum(row["compacted_record_count"] for row in rows),
-        is_compacted=any(row["is_compacted"] for row in rows),
-        crc_error_count=sum(row["crc_error_count"] for row in rows),
-        late_starts=tuple(sorted(p for p, offset in first.items() if 0 < offset == log_starts.get(p))),
-        moved=tuple(sorted(p for p, leader_ids in leaders.items() if len(leader_ids) > 1)),
-        unknown_leader_partitions=tuple(sorted({row["partition"] for row in rows if row["leader_id"] < 0})),
-        empty_minute_count=max(0, window_ms // MINUTE_MS - minutes) if minutes else 0,
-    )
+Doubt = tuple[bool, Statement]
+"""Whether it is a reason not to trust, and what it is."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +31,10 @@ def list_concerns(
     recorded: RecordedTopic,
     sessions: Sequence[ProducerSession],
     reason: str,
-    log: LogFacts,
+    of_log: Sequence[Doubt],
     metrics: Sequence[SessionMetrics],
 ) -> Concerns:
     """Lists the data's reasons for doubt; `reason` says why the present settings could not be simulated, or is ""."""
-    of_log = list(_doubt_log(int(recorded.records.sum()), log))
     concerns = [
         *([(_REASON, Caveat.NOT_SIMULATED.say(reason=reason))] if reason else []),
         *_doubt_arrivals(recorded, sessions),
@@ -83,7 +48,7 @@ def list_concerns(
     return Concerns(*(tuple(caveat for kind, caveat in told if kind == wanted) for told, wanted in kinds))
 
 
-def _doubt_arrivals(recorded: RecordedTopic, sessions: Sequence[ProducerSession]) -> Iterator[tuple[bool, Statement]]:
+def _doubt_arrivals(recorded: RecordedTopic, sessions: Sequence[ProducerSession]) -> Iterator[Doubt]:
     total, known = int(recorded.records.sum()), sum(session.record_count for session in sessions)
     if not total or not sessions:
         yield _REASON, (Caveat.NO_ARRIVALS if total else Caveat.NO_RECORDS).say()
@@ -103,38 +68,48 @@ def _doubt_arrivals(recorded: RecordedTopic, sessions: Sequence[ProducerSession]
         yield _ASSUMED, Caveat.ONE_PARTITION.say()
 
 
-def _tell_pooled(
-    sessions: Sequence[ProducerSession], metrics: Sequence[SessionMetrics]
-) -> Iterator[tuple[bool, Statement]]:
+def _tell_pooled(sessions: Sequence[ProducerSession], metrics: Sequence[SessionMetrics]) -> Iterator[Doubt]:
     for session, own in zip(sessions, metrics, strict=False):
         if session.producer_id < 0:
             count = len(own.weights)
             yield _ASSUMED, Caveat.PRODUCERS_DEALT.say(count=count) if count else Caveat.NO_PRODUCER_IDS.say()
 
 
-def _doubt_log(record_count: int, log: LogFacts) -> Iterator[tuple[bool, Statement]]:
-    """Records that were sent and are not in the log any more, and load that moved."""
-    if log.lack:
-        yield _REASON, Caveat.INCOMPLETE.say(lack=log.lack)
-    gone = log.missing_count + log.compacted_count
-    if gone:
-        why = "compacted" if log.is_compacted or log.compacted_count else "compacted or lost"
-        yield gone > SHARE_BAR_POINTS / 100 * record_count, Caveat.OFFSETS_GONE.say(count=gone, why=why)
-    elif log.is_compacted:
+def doubt_log(
+    rows: Sequence[Row], log_starts: Mapping[int, int], minutes: int, window_ms: int, *, lack: str = ""
+) -> Iterator[Doubt]:
+    """Records that were sent and are not in the log any more, and load that moved: from rows of `silver.partition_traffic`.
+
+    `minutes` of the window hold records, 0 if unknown; `lack` is what is missing of its records, of whichever topic.
+    """
+    if lack:
+        yield _REASON, Caveat.INCOMPLETE.say(lack=lack)
+    names = ("record_count", "missing_offset_count", "compacted_record_count", "is_compacted", "crc_error_count")
+    count, missing, compacted, is_compacted, errors = (sum(map(itemgetter(name), rows)) for name in names)
+    if gone := missing + compacted:
+        why = "compacted" if is_compacted or compacted else "compacted or lost"
+        yield gone > SHARE_BAR_POINTS / 100 * count, Caveat.OFFSETS_GONE.say(count=gone, why=why)
+    elif is_compacted:
         yield _ASSUMED, Caveat.COMPACTED_TOPIC.say()
-    if log.crc_error_count:
-        yield _ASSUMED, Caveat.CRC_ERRORS.say(count=log.crc_error_count)
-    if log.late_starts:
-        yield _REASON, Caveat.LATE_LOG_START.say(partitions=_name(log.late_starts))
-    if log.moved:
-        yield _ASSUMED, Caveat.LEADERS_ELECTED.say(partitions=_name(log.moved))
-    if log.unknown_leader_partitions:
-        yield _REASON, Caveat.LEADERS_UNKNOWN.say(partitions=_name(log.unknown_leader_partitions))
-    if log.empty_minute_count:
-        yield _ASSUMED, Caveat.EMPTY_MINUTES.say(count=log.empty_minute_count)
+    if errors:
+        yield _ASSUMED, Caveat.CRC_ERRORS.say(count=errors)
+    leaders: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    first: dict[int, int] = {}
+    for row in rows:
+        leaders[row["partition"]].add((row["leader_id"], row["leader_epoch"]))
+        first[row["partition"]] = min(row["first_offset"], first.get(row["partition"], row["first_offset"]))
+    for is_reason, caveat, partitions in (
+        (_REASON, Caveat.LATE_LOG_START, {one for one, offset in first.items() if 0 < offset == log_starts.get(one)}),
+        (_ASSUMED, Caveat.LEADERS_ELECTED, {one for one, own in leaders.items() if len(own) > 1}),
+        (_REASON, Caveat.LEADERS_UNKNOWN, {one for one, own in leaders.items() if min(own)[0] < 0}),
+    ):
+        if partitions:
+            yield is_reason, caveat.say(partitions=_name(sorted(partitions)))
+    if minutes and (empty := window_ms // MINUTE_MS - minutes) > 0:
+        yield _ASSUMED, Caveat.EMPTY_MINUTES.say(count=empty)
 
 
-def _doubt_settings(sessions: Sequence[ProducerSession]) -> Iterator[tuple[bool, Statement]]:
+def _doubt_settings(sessions: Sequence[ProducerSession]) -> Iterator[Doubt]:
     """Settings that neither log nor metrics show, so that they may differ from those in use."""
     for session in sessions:
         for name, setting in session.baseline.settings.items():
@@ -142,7 +117,7 @@ def _doubt_settings(sessions: Sequence[ProducerSession]) -> Iterator[tuple[bool,
                 yield _REASON, Caveat.SETTING_UNKNOWN.say(name=name, value=setting.value)
 
 
-def _doubt_metrics(metrics: Sequence[SessionMetrics]) -> Iterator[tuple[bool, Statement]]:
+def _doubt_metrics(metrics: Sequence[SessionMetrics]) -> Iterator[Doubt]:
     for one in metrics:
         yield from ((_ASSUMED, caveat) for model in one.models.values() for caveat in model.assumptions)
     for one in metrics:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.calibration.limits import ALIKE, HALF
+from pipeline.calibration.limits import ALIKE, HALF, LEAST_SAMPLE
 from pipeline.calibration.partitioner.baseline import Waiting
 from pipeline.calibration.service.fit import (
     SATURATED,
@@ -29,7 +29,7 @@ from pipeline.replay.client_matching import (
     producer_of,
     sum_row_bytes,
 )
-from pipeline.replay.recorded import MOST_POOLED, SLOTS, MetricsClient, ProducerSession, Recording, Row, SessionKey
+from pipeline.replay.recorded import SLOTS, MetricsClient, ProducerSession, Recording, Row, SessionKey
 
 
 def sum_latencies(rows: Sequence[Row]) -> float | None:
@@ -94,7 +94,7 @@ class SessionMetrics:
     @property
     def weights(self) -> tuple[float, ...]:
         """Of pooled producers, by what their clients sent; of the largest ones, none where clients do not tell several."""
-        weights = self.client_bytes[:MOST_POOLED]
+        weights = self.client_bytes[:LEAST_SAMPLE]  # so many stand for all
         return weights if len(weights) > 1 and any(weights) else ()
 
 
@@ -248,5 +248,5 @@ def _measure_latency(rows: Sequence[Row], before: Sequence[Row], length_ms: int)
         latency = take_out_stale(_read_metrics(row, length_ms), earlier.get(row["broker_id"]))
         if not latency.is_settled:
             return None
-        weighted += latency.own_ms * row["outgoing_bytes"]
+        weighted += (latency.request_latency_avg_ms or 0.0) * row["outgoing_bytes"]
     return float(queued + weighted / total)

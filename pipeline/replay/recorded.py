@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,6 +45,9 @@ class ProducerSession:
     client_id: str | None = None  # `client.id` of the client whose metrics fit; None where none or several do
     zone: str = ""  # where its producer is; "" where nothing says
     zone_source: str = "unknown"  # how that is known, see `ZoneSource`
+    # of one of several producers that are pooled: the weights of all by what their clients sent, and which it is
+    weights: tuple[float, ...] = ()
+    number: int = 0
 
     @property
     def topic_key(self) -> tuple[str, str]:
@@ -53,6 +56,18 @@ class ProducerSession:
     @property
     def topic_window(self) -> TopicWindow:
         return self.start_ms, self.topic, self.topic_id
+
+    @property
+    def is_keyed(self) -> bool:
+        """Some of its records have keys."""
+        return self.keyless_count < self.record_count
+
+    def deal(self, weights: Sequence[float]) -> list["ProducerSession"]:
+        """A session for each of the pooled producers; itself where its clients do not tell several."""
+        if len(weights) < 2:
+            return [self]
+        counts = [round(self.record_count * weight / sum(weights)) for weight in weights]
+        return [replace(self, weights=tuple(weights), number=n, record_count=count) for n, count in enumerate(counts)]
 
     @property
     def key(self) -> SessionKey:
@@ -69,7 +84,6 @@ Row = Mapping[str, Any]
 SessionWindow = tuple[int, int, int]  # start of the window, producer id, producer epoch
 MOST_PARTITIONS = 3_000  # of a topic that is replayed, and of a simulated group's: each takes 80 KB while a run lasts
 MOST_QUEUES = 20_000  # of a simulated group: each of its producers has one for each partition, and each takes 80 KB
-MOST_POOLED = 50  # producers that pooled records are dealt to; of more clients the largest ones count
 MOST_SESSIONS = 5_000  # of a window, each once more for 50 partitions of its topic: takes 20 ms and 140 KB
 MetricsClient = tuple[str, str]  # instance and `client.id`
 

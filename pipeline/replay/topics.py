@@ -1,9 +1,8 @@
 """Everything known about each topic in each window, put together: what was recorded, and each candidate's outcome."""
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
@@ -11,13 +10,13 @@ import numpy as np
 from pipeline.calibration.caveats import Statement
 from pipeline.config.replay import IN_USE
 from pipeline.replay.back_tests import weigh_latency
-from pipeline.replay.concerns import Concerns, list_concerns, read_log_facts
+from pipeline.replay.concerns import Concerns, doubt_log, list_concerns
 from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, RecordedTopic, Recording, Row, SessionKey, TopicWindow
 from pipeline.replay.simulated.plan import GroupVariant, SessionGroup, SimulationPlan
 from pipeline.replay.simulated.runs import GroupRun, TopicRun, add_runs
-from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR, ModelError, SimulatedTopic
+from pipeline.replay.simulated.topics import MODEL_ERROR, ModelError, SimulatedTopic
 from pipeline.simulator.engine.batches import BATCH_HEADER_BYTES
 
 
@@ -138,12 +137,11 @@ def replay_topic(
     """Puts a topic together, from its rows of `silver.partition_traffic` and its merged runs."""
     own, metrics = topic.sessions, [topic.metrics[one.key] for one in topic.sessions]
     recorded = describe_topic(topic, traffic)
-    current = SimulatedTopic(recorded, runs[0]) if runs.get(0) else None
-    other_error = replace(OTHER_ERROR, share=math.hypot(OTHER_ERROR.share, current.share_error() if current else 0.0))
+    other_error = SimulatedTopic(recorded, runs[0]).error_of_others() if runs.get(0) else MODEL_ERROR
     outcomes = [
         _describe_outcome(topic, number, recorded, runs.get(number), other_error) for number in topic.candidates
     ]
-    log = read_log_facts(traffic, topic.log_starts, topic.minute_count, topic.window_ms, lack=topic.lack)
+    log = list(doubt_log(traffic, topic.log_starts, topic.minute_count, topic.window_ms, lack=topic.lack))
     latencies = [(one.record_count, matched.latency_avg_ms) for one, matched in zip(own, metrics, strict=True)]
     return ReplayedTopic(
         start_ms=topic.where[0],
@@ -208,7 +206,7 @@ def _describe_outcome(
     reasons = dict.fromkeys(variant.reason for _, variant in variants if variant.reason)
     is_whole = bool(runs) and not reasons  # a topic of which one producer cannot be simulated is not simulated
     is_as_in_use = bool(variants) and all(variant.same_as == 0 for _, variant in variants)
-    error = CURRENT_ERROR if is_as_in_use else other_error
+    error = MODEL_ERROR if is_as_in_use else other_error
     return CandidateOutcome(
         name=name,
         keys=keyed.outcomes.get(name) if keyed else None,

@@ -75,7 +75,7 @@ BACK_TESTS = windowed(
     *double_range("predicted_share", "The same as predicted; the median over the seeds.", "ratio"),
     double("share_error_points", "Largest difference of a broker's two shares, log bytes.", "percentage points"),
     double("partition_share_error_points", "The same over the partitions.", "percentage points"),
-    double("share_bar_points", "What `share_error_points` may be: 1.75, or 2.5 standard deviations of that broker's share over the seeds.", "percentage points"),
+    double("share_bar_points", "What `share_error_points` may be: 1.75, or 3.1 standard deviations of that broker's share over the seeds, at most 3.5.", "percentage points"),
     double("observed_records_per_batch", "Data records over data batches.", "records"),
     *double_range("predicted_records_per_batch", "The same as predicted; the median over the seeds.", "records"),
     double("records_per_batch_ratio", "Predicted over observed; 1 is no error."),

@@ -18,8 +18,9 @@ from pipeline.calibration.service.latency_fit import sharpen_services
 from pipeline.calibration.service.trial import SessionTopic, cut_topic
 from pipeline.config.replay import Candidate
 from pipeline.replay.loads import expect_range
+from pipeline.replay.sessions import describe_session
 from pipeline.replay.simulated.arrivals import prepare_arrivals
-from pipeline.replay.simulated.plan import GroupSession, GroupTopic, SessionGroup
+from pipeline.replay.simulated.plan import GroupTopic, SessionGroup
 from pipeline.replay.simulated.runs import CELL_LOG_BYTES, run_group
 from tests.recorded_sessions import read_sessions
 from tests.unit.replay.session_groups import lay_out
@@ -96,10 +97,7 @@ def predict(recorded: Recorded, start_ms: int, end_ms: int, candidate: Candidate
     nodes = [node for node in recorded.nodes if start_ms - MINUTE_MS <= node.start_ms < end_ms]
     models = sharpen_services([topic], fit_services(nodes, BROKERS, start_ms, end_ms), nodes, start_ms, end_ms)
     traffic = replace(topic.traffic, start_ms=start_ms, elapsed_ms=(topic.traffic.at_ms - start_ms).astype(np.int32))
-    session = GroupSession(
-        traffic.producer_id, traffic.producer_epoch, None, len(traffic), is_keyed=False, baseline=topic.baseline,
-        compression=None,
-    )  # fmt: skip  # fields of a value, several a line
+    session = describe_session(start_ms, end_ms - start_ms, traffic, topic.batches, topic.baseline)
     group = SessionGroup(0, start_ms, (session,), (GroupTopic(IN_USE, "", BROKERS),), models)
     arrivals = prepare_arrivals(group, [traffic])
     planned = lay_out(group, arrivals, candidate)

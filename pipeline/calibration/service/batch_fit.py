@@ -21,7 +21,6 @@ from pipeline.calibration.service.trial import (
     choose_minute,
     cut_beginning,
     observe,
-    simulate_delay,
     simulate_trial,
 )
 from pipeline.measures.chance import CHANCE_LEVEL
@@ -82,11 +81,12 @@ def _bound_misfit(count: int, level: float = CHANCE_LEVEL) -> float:
     return float(chdtri(count, level))
 
 
-def _measure_setup(topics: Sequence[SessionTopic], models: Mapping[int, ServiceModel], seeds: Iterable[int]) -> float:
-    """The misfit of a session's setup, with the delays of `models`."""
-    seen = observe(topics, list(models))
-    least = float(seen.records_per_batch[seen.batch_count > 0].min(initial=math.inf))
-    return measure_misfit([simulate_trial(topics, list(models.values()), seed) for seed in seeds], seen, least)
+def _try_setup(
+    topics: Sequence[SessionTopic], models: Iterable[ServiceModel], seen: BrokerFigures, least: float
+) -> float:
+    """The misfit of a setup of a session, simulated."""
+    tried = list(models)
+    return measure_misfit([simulate_trial(topics, tried, seed) for seed in SEEDS], seen, least)
 
 
 def _search(
@@ -101,7 +101,10 @@ def _search(
 
     def look(delay_ms: float) -> None:
         if delay_ms not in misfits:
-            misfits[delay_ms] = measure_misfit(simulate_delay(topics, models, broker_id, delay_ms), seen, least)
+            tried = [
+                each.at_level(delay_ms if own == broker_id else each.delay_ms.value) for own, each in models.items()
+            ]
+            misfits[delay_ms] = measure_misfit([simulate_trial(topics, tried, seed) for seed in SEEDS], seen, least)
 
     look(0.0)
     tried_ms, most_ms = LEAST_DELAY_MS, _bound_delay(topics, broker_id)
@@ -156,10 +159,11 @@ def choose_variant(
     cut = cut_beginning(topics, *choose_minute(topics, start_ms, end_ms))
     if baseline.strategy != ADAPTIVE or baseline.source != Origin.INFERRED or not is_slow or not cut:
         return baseline
-    misfits = {}
+    seen, misfits = observe(cut, list(models)), {}
+    least = float(seen.records_per_batch[seen.batch_count > 0].min(initial=math.inf))
     for strategy in (ADAPTIVE, UNIFORM):
         tried = [replace(cut[0], baseline=replace(baseline, strategy=strategy)), *cut[1:]]
-        misfits[strategy] = _measure_setup(tried, models, SEEDS)
+        misfits[strategy] = _try_setup(tried, models.values(), seen, least)
     best = min(misfits.values())
     figures = f"{misfits[ADAPTIVE]:.1f} if adaptive, {misfits[UNIFORM]:.1f} if uniform"
     reason = f"{baseline.reason}; shares and batches have a misfit of {figures}"

@@ -16,7 +16,7 @@ References:
     Little, A Proof for the Queuing Formula L = lambda W, 1961. Kafka `Sender.SenderMetrics`, `metrics/stats/Avg.java`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -51,6 +51,7 @@ class NodeMetrics:
     request_latency_avg_ms: float | None
     request_bytes: float | None = None
     is_own: bool = False  # the latency is that of this time alone, nothing trails
+    is_settled: bool = True  # the latency holds hardly anything of the minute before
 
     @property
     def under_way(self) -> float:
@@ -69,15 +70,6 @@ class NodeMetrics:
         if rate is None or latency_ms is None or not rate > 0 or not latency_ms >= 0:
             return False
         return rate * (self.end_ms - self.start_ms) / 1000 >= LEAST_SAMPLE
-
-
-@dataclass(frozen=True)
-class SettledLatency:
-    """A time's own latency, without what Kafka's averages hold of the minute before; settled if that is hardly anything."""
-
-    node: NodeMetrics
-    own_ms: float
-    is_settled: bool
 
 
 def fit_services(
@@ -145,9 +137,7 @@ def follow_delays(model: ServiceModel, spans: Sequence[NodeMetrics]) -> ServiceM
     spans = [span for span in spans if span.broker_id == model.broker_id]
     if len(spans) < 2 or np.median([span.end_ms - span.start_ms for span in spans]) > HALF * MINUTE_MS:
         return model
-    found = [
-        estimate_delay(SettledLatency(span, span.request_latency_avg_ms or 0.0, is_settled=True)) for span in spans
-    ]
+    found = [estimate_delay(span) for span in spans]
     series = tuple((span.start_ms, delay.value) for span, delay in zip(spans, found, strict=True))
     weights = [span.end_ms - span.start_ms for span in spans]
     levels = [(delay.value, delay.low, delay.high) for delay in found]
@@ -165,8 +155,8 @@ def follow_delays(model: ServiceModel, spans: Sequence[NodeMetrics]) -> ServiceM
     )
 
 
-def settle_latencies(nodes: Sequence[NodeMetrics], broker_id: int, start_ms: int, end_ms: int) -> list[SettledLatency]:
-    """Latencies of one broker's times within a window; those before it serve to take out what averages hold of them."""
+def settle_latencies(nodes: Sequence[NodeMetrics], broker_id: int, start_ms: int, end_ms: int) -> list[NodeMetrics]:
+    """One broker's times within a window; those before it serve to take out what averages hold of them."""
     own = sorted((node for node in nodes if node.broker_id == broker_id), key=lambda node: node.start_ms)
     return [
         take_out_stale(node, before)
@@ -175,35 +165,34 @@ def settle_latencies(nodes: Sequence[NodeMetrics], broker_id: int, start_ms: int
     ]
 
 
-def take_out_stale(node: NodeMetrics, before: NodeMetrics | None) -> SettledLatency:
-    """A time's own latency: Kafka's averages over two samples of 30 s hold a part of the minute before."""
+def take_out_stale(node: NodeMetrics, before: NodeMetrics | None) -> NodeMetrics:
+    """A time with its own latency: Kafka's averages over two samples of 30 s hold a part of the minute before."""
     rate, latency_ms = node.request_rate_per_s or 0.0, node.request_latency_avg_ms or 0.0
     if node.is_own or before is None or before.end_ms != node.start_ms or before.request_latency_avg_ms is None:
-        return SettledLatency(node, latency_ms, is_settled=True)
+        return node
     ratio = _STALE_RATIO * min(1.0, MINUTE_MS / (node.end_ms - node.start_ms))
     old = ratio * (before.request_rate_per_s or 0.0)
     old_part = old / (old + (1 - ratio) * rate)
     own_ms = max(0.0, (latency_ms - old_part * before.request_latency_avg_ms) / (1 - old_part))
     own_ms = min(own_ms, MOST_IN_FLIGHT * 1000 / rate)
     is_settled = abs(own_ms - latency_ms) <= ALIKE * latency_ms + LATENCY_ERROR_MS
-    return SettledLatency(node, own_ms, is_settled)
+    return replace(node, request_latency_avg_ms=own_ms, is_settled=is_settled)
 
 
-def estimate_delay(latency: SettledLatency) -> Parameter:
+def estimate_delay(node: NodeMetrics) -> Parameter:
     """A time's delay: what a request takes beyond `simulator.measured`."""
-    node = latency.node
-    time = estimate_request_time(node.request_rate_per_s or 0.0, latency.own_ms)
+    time = estimate_request_time(node.request_rate_per_s or 0.0, node.request_latency_avg_ms or 0.0)
     own_part = service_ms(node.request_bytes)
     value, low, high = (max(0.0, part - own_part) for part in (time.value, time.low, time.high))
     if value < LEAST_DELAY_MS:
         value, low = 0.0, 0.0
-    source = time.source if latency.is_settled else Origin.INFERRED
+    source = time.source if node.is_settled else Origin.INFERRED
     return Parameter(value, max(0.0, low - LATENCY_ERROR_MS), high + LATENCY_ERROR_MS, source)
 
 
-def _fit_broker(broker_id: int, latencies: Sequence[SettledLatency]) -> ServiceModel:
+def _fit_broker(broker_id: int, nodes: Sequence[NodeMetrics]) -> ServiceModel:
     """A model from the delays of a window's minutes."""
-    times = [(latency, estimate_delay(latency)) for latency in latencies]
+    times = [(node, estimate_delay(node)) for node in nodes]
     usable = [time for time in times if time[0].is_settled] or times
     typical, delay = sorted(usable, key=lambda time: time[1].value)[(len(usable) - 1) // 2]
     model = replace(assume_service(broker_id), is_identifiable=True, assumptions=())
@@ -214,24 +203,15 @@ def _fit_broker(broker_id: int, latencies: Sequence[SettledLatency]) -> ServiceM
     return replace(model, delay_ms=delay, delay_series=_list_delays(times), is_settled=typical.is_settled)
 
 
-def _list_delays(times: Sequence[tuple[SettledLatency, Parameter]]) -> tuple[tuple[int, float], ...]:
+def _list_delays(times: Sequence[tuple[NodeMetrics, Parameter]]) -> tuple[tuple[int, float], ...]:
     """Every minute's delay: its own, or, where its latency is mostly that of the minute before, the level next to it."""
-    delays = [(latency.node.start_ms, delay.value, latency.is_settled) for latency, delay in times]
-    settled = {at_ms: delay_ms for at_ms, delay_ms, is_settled in delays if is_settled}
-    return tuple(
-        (at_ms, settled.get(at_ms, _take_level(delay_ms, _list_near(at_ms, settled)))) for at_ms, delay_ms, _ in delays
-    )
+    settled = {node.start_ms: delay.value for node, delay in times if node.is_settled}
 
+    def find_level(node: NodeMetrics, own_ms: float) -> float:
+        earlier = [delay_ms for at_ms, delay_ms in settled.items() if at_ms < node.start_ms][-1:]
+        later = [delay_ms for at_ms, delay_ms in settled.items() if at_ms > node.start_ms][:1]
+        level = min(earlier + later, key=lambda each: abs(each - own_ms), default=own_ms)
+        is_near = abs(level - own_ms) <= max(LEAST_DELAY_MS, HALF * max(level, own_ms))
+        return level if is_near else own_ms  # else it is another level altogether
 
-def _take_level(own_ms: float, levels: Sequence[float]) -> float:
-    """The level next to a delay, if it is not another one altogether."""
-    level = min(levels, key=lambda each: abs(each - own_ms), default=own_ms)
-    is_near = abs(level - own_ms) <= max(LEAST_DELAY_MS, HALF * max(level, own_ms))
-    return level if is_near else own_ms
-
-
-def _list_near(at_ms: int, known: Mapping[int, float]) -> list[float]:
-    """The last one before and the first one after; `known` rises."""
-    earlier = [value for other, value in known.items() if other < at_ms][-1:]
-    later = [value for other, value in known.items() if other > at_ms][:1]
-    return earlier + later
+    return tuple((node.start_ms, d.value if node.is_settled else find_level(node, d.value)) for node, d in times)

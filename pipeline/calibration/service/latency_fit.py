@@ -13,7 +13,7 @@ import numpy as np
 from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.calibration.limits import LEAST_DELAY_MS, MOST_IN_FLIGHT, SEEDS, STEPS
 from pipeline.calibration.service.batch_fit import fit_batches
-from pipeline.calibration.service.fit import SATURATED, NodeMetrics, SettledLatency, settle_latencies
+from pipeline.calibration.service.fit import SATURATED, NodeMetrics, settle_latencies
 from pipeline.calibration.service.model import ServiceModel, found_delay, service_ms
 from pipeline.calibration.service.trial import SessionTopic, cut_beginning, simulate_answers
 
@@ -49,22 +49,17 @@ def sharpen_services(
     times = {
         own: [span for span in spans if span.broker_id == own]
         if model.is_followed
-        else _list_open(settle_latencies(nodes, own, start_ms, end_ms))
+        else [  # that of a saturated one follows from its rate
+            node
+            for node in settle_latencies(nodes, own, start_ms, end_ms)
+            if node.is_settled and node.under_way < SATURATED
+        ]
         for own, model in models.items()
         if needs_trial(model) and not _is_unknown(model)
     }
     fitted = {**models, **_fit_latencies(topics, models, times, end_ms)}
     unknown = [own for own, model in fitted.items() if _is_unknown(model)]
     return fit_batches(topics, fitted, unknown, start_ms, end_ms) if unknown else fitted
-
-
-def _list_open(latencies: Sequence[SettledLatency]) -> list[NodeMetrics]:
-    """Minutes whose latency tells the delay: that of a saturated one follows from its rate."""
-    return [
-        replace(each.node, request_latency_avg_ms=each.own_ms)
-        for each in latencies
-        if each.is_settled and each.node.under_way < SATURATED
-    ]
 
 
 def _fit_latencies(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.calibration.limits import MOST_RECORDS, SEEDS
+from pipeline.calibration.limits import MOST_RECORDS
 from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.service.model import ServiceModel, fluctuate, make_broker
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic, commits_ns
@@ -15,7 +15,7 @@ from pipeline.model.window import MINUTE_MS, NS_PER_MS
 from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_settings import resolve_producer
 from pipeline.simulator.distributions import derive_stream
-from pipeline.simulator.engine.result import ConnectionCounter, QueueCounter, SimulationResult
+from pipeline.simulator.engine.result import QueueCounter, SimulationResult
 from pipeline.simulator.engine.simulate import simulate
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
 from pipeline.simulator.scenario.scenario import KEYLESS, Producer, Recorded, Scenario, Target, Topic, Traffic
@@ -57,11 +57,10 @@ class SessionTopic:
 
 @dataclass(frozen=True, eq=False)
 class BrokerFigures:
-    """Records, batches and mean latency of requests by broker, in the order asked for; float64[b], NaN if unknown."""
+    """Records and batches by broker, in the order asked for; float64[b]."""
 
     record_count: NDArray[np.float64]
     batch_count: NDArray[np.float64]
-    latency_ms: NDArray[np.float64]
 
     @property
     def share(self) -> NDArray[np.float64]:
@@ -104,14 +103,6 @@ def choose_minute(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) ->
     return at_ms, min(at_ms + MINUTE_MS, end_ms)
 
 
-def simulate_delay(
-    topics: Sequence[SessionTopic], models: Mapping[int, ServiceModel], broker_id: int, delay_ms: float
-) -> list[BrokerFigures]:
-    """Runs with one broker's delay changed, others at their usual ones; a run for each of `SEEDS`."""
-    tried = [model.at_level(delay_ms if own == broker_id else model.delay_ms.value) for own, model in models.items()]
-    return [simulate_trial(topics, tried, seed) for seed in SEEDS]
-
-
 def simulate_answers(
     topics: Sequence[SessionTopic], models: Sequence[ServiceModel], at_ms: Sequence[int], seed: int, step: int
 ) -> NDArray[np.float64]:
@@ -124,15 +115,11 @@ def simulate_answers(
 
 
 def observe(topics: Sequence[SessionTopic], broker_ids: Sequence[int]) -> BrokerFigures:
-    """Measures the recording; it holds no latencies."""
+    """Measures the recording."""
     leader = np.concatenate([topic.batches.leader for topic in topics])
     records = np.concatenate([topic.batches.record_count for topic in topics])
     is_on = leader[None, :] == np.array(broker_ids)[:, None]
-    return BrokerFigures(
-        (is_on * records).sum(axis=1).astype(np.float64),
-        is_on.sum(axis=1).astype(np.float64),
-        np.full(len(broker_ids), np.nan),
-    )
+    return BrokerFigures((is_on * records).sum(axis=1).astype(np.float64), is_on.sum(axis=1).astype(np.float64))
 
 
 def simulate_trial(topics: Sequence[SessionTopic], models: Sequence[ServiceModel], seed: int) -> BrokerFigures:
@@ -142,12 +129,8 @@ def simulate_trial(topics: Sequence[SessionTopic], models: Sequence[ServiceModel
     """
     result = _run(topics, _fluctuate(models, seed), seed)
     queues = [result.queues_of_broker(number) for number in range(len(models))]
-    requests = result.connections[: len(models), ConnectionCounter.REQUESTS]
-    return BrokerFigures(
-        np.array([result.count(own, QueueCounter.DONE_RECORDS) for own in queues], np.float64),
-        np.array([result.count(own, QueueCounter.DONE_BATCHES) for own in queues], np.float64),
-        np.where(requests > 0, result.request_latencies.sums_ns / np.maximum(requests, 1) / NS_PER_MS, np.nan),
-    )
+    counters = (QueueCounter.DONE_RECORDS, QueueCounter.DONE_BATCHES)
+    return BrokerFigures(*(np.array([result.count(own, each) for own in queues], np.float64) for each in counters))
 
 
 def _fluctuate(models: Sequence[ServiceModel], seed: int, step: int = 0) -> list[ServiceModel]:

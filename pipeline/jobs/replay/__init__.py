@@ -32,7 +32,7 @@ from pipeline.replay.rows import TABLES, list_rows
 from pipeline.replay.sessions import calibrate_sessions
 from pipeline.replay.simulated.plan import SessionGroup, make_groups, plan_simulations
 from pipeline.replay.simulated.runs import CELL_LOG_BYTES, TOPIC, GroupRun, make_run_rows, simulate_runs
-from pipeline.replay.simulated.topics import OTHER_ERROR, SimulatedTopic
+from pipeline.replay.simulated.topics import SimulatedTopic
 from pipeline.replay.topics import TopicInput, describe_topic, list_topics, replay_topic
 from pipeline.runs import JobReport, RunContext, TableRows, Windows
 from pipeline.sources.questions import name_some
@@ -195,7 +195,7 @@ class WindowReplay:
             runs = topic.merge_runs(results.get(where, ())).get(number)
             if runs is None:
                 return LeaderReplay({}, f"{format_name(where[1])} cannot be simulated")
-            simulated = SimulatedTopic(describe_topic(topic, traffic[where]), runs, OTHER_ERROR)
+            simulated = SimulatedTopic(describe_topic(topic, traffic[where]), runs)
             estimates = zip(simulated.broker_ids, simulated.shares(CELL_LOG_BYTES, of_brokers=True), strict=True)
             shares[where[1]] = {
                 broker_id: widen((share.low or 0.0, share.value or 0.0, share.high or 0.0), errors.get(where[1], 0.0))

@@ -158,13 +158,13 @@ def prepare_arrivals(group: SessionGroup, traffics: Iterable[SessionTraffic]) ->
     """Puts a group's records in order of time; other traffic is left out."""
     numbers = {(topic.topic, topic.topic_id): number for number, topic in enumerate(group.topics)}
     parts: dict[object, list[tuple[int, SessionTraffic]]] = defaultdict(list)
-    keys = [(one.producer_id, one.producer_epoch, one.pooled_topic) for one in group.sessions]
+    keys = [one.key[1:] for one in group.sessions]
     weights = {key: session.weights for key, session in zip(keys, group.sessions, strict=True)}
     for traffic in traffics:
         topic = numbers.get((traffic.topic, traffic.topic_id))
         if topic is not None:
-            pooled = (traffic.topic, traffic.topic_id) if traffic.is_pooled else None
-            key = traffic.producer_id, traffic.producer_epoch, pooled
+            pooled = (traffic.topic, traffic.topic_id) if traffic.is_pooled else ("", "")
+            key = traffic.producer_id, traffic.producer_epoch, *pooled
             of_key = weights.get(key)
             for number, own in enumerate(traffic.deal(of_key) if of_key else [traffic]):
                 if len(own):

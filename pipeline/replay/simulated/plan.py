@@ -8,10 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.service.model import ServiceModel
 from pipeline.config.replay import Candidate
 from pipeline.errors import ConfigError
@@ -20,7 +16,6 @@ from pipeline.partitioners.registry import find_strategy, list_families
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import MOST_PARTITIONS, MOST_QUEUES, ProducerSession, Recording, SessionKey, TopicWindow
 from pipeline.replay.simulated.producers import KEEP, CandidateProducer, resolve_candidate
-from pipeline.simulator.clients.client import Compression
 
 FAMILY_OF = {strategy: family.name for family in list_families() for strategy in family.strategies}
 """Name of a strategy's family."""
@@ -36,39 +31,13 @@ class GroupTopic:
     key_family: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class GroupSession:
-    """A producer session with all its topics; `pooled_topic` where producers are pooled, by topic at least."""
-
-    producer_id: int
-    producer_epoch: int
-    pooled_topic: tuple[str, str] | None
-    record_count: int
-    is_keyed: bool
-    baseline: Baseline
-    compression: Compression | None
-    commits_ms: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # see `find_commits`
-    zone: str = ""  # where its producer is; "" where nothing says
-    # of one of several producers that are pooled: the weights of all by what their clients sent, and which it is
-    weights: tuple[float, ...] = ()
-    number: int = 0
-
-    def deal(self, weights: Sequence[float]) -> "list[GroupSession]":
-        """A session for each of the pooled producers; itself where its clients do not tell several."""
-        if len(weights) < 2:
-            return [self]
-        dealt = replace(self, weights=tuple(weights))
-        counts = [round(self.record_count * weight / sum(weights)) for weight in weights]
-        return [replace(dealt, number=number, record_count=count) for number, count in enumerate(counts)]
-
-
 @dataclass(frozen=True)
 class SessionGroup:
     """Sessions of one window, topics and sessions in order; `services` say how long each broker takes."""
 
     number: int
     start_ms: int
-    sessions: tuple[GroupSession, ...]
+    sessions: tuple[ProducerSession, ...]  # each for all of its topics
     topics: tuple[GroupTopic, ...]
     services: Mapping[int, ServiceModel]
     racks: Mapping[int, str] = field(default_factory=dict)  # of the window's brokers; "" without one
@@ -145,7 +114,7 @@ def make_groups(
                 producer
                 for found, each in own
                 if (kept := [one for one in each if one.topic_key in led])
-                for producer in _make_session(kept).deal(found.weights[:most])
+                for producer in _join_topics(kept).deal(found.weights[:most])
             )
             if made:
                 racks, weights = recording.racks.get(start_ms, {}), recording.zones.weights
@@ -191,17 +160,13 @@ def _list_topics(
     return tuple(listed)
 
 
-def _make_session(topics: Sequence[ProducerSession]) -> GroupSession:
+def _join_topics(topics: Sequence[ProducerSession]) -> ProducerSession:
     """One producer has one partitioner: that of the topic where it is surest, of equals the one with most records."""
     surest = max(topics, key=lambda t: (t.baseline.strategy is not None, t.baseline.confidence, t.record_count))
-    return GroupSession(
-        producer_id=surest.producer_id,
-        producer_epoch=surest.producer_epoch,
-        pooled_topic=surest.topic_key if surest.producer_id < 0 else None,
+    return replace(
+        surest,
         record_count=sum(topic.record_count for topic in topics),
-        is_keyed=any(topic.keyless_count < topic.record_count for topic in topics),
-        baseline=surest.baseline,
-        compression=surest.compression,
+        keyless_count=sum(topic.keyless_count for topic in topics),
         commits_ms=max((topic.commits_ms for topic in topics), key=len),
         zone=next((topic.zone for topic in topics if topic.zone), ""),
     )
@@ -278,7 +243,7 @@ def _iter_variants(group: SessionGroup, candidates: Sequence[Candidate]) -> Iter
 def _describe_run(group: SessionGroup, candidate: Candidate, producers: Sequence[CandidateProducer]) -> object:
     """Equal for candidates that make the same run."""
 
-    def describe_keys(producer: CandidateProducer, session: GroupSession) -> str:
+    def describe_keys(producer: CandidateProducer, session: ProducerSession) -> str:
         # equal for strategies that put the session's keys, and its records without one, alike
         name = producer.resolved.strategy
         strategy = find_strategy(name)

@@ -15,8 +15,9 @@ from pipeline.calibration.session_traffic import commits_ns
 from pipeline.config.replay import IN_USE, Candidate, CandidateBroker
 from pipeline.model.window import NS_PER_MS
 from pipeline.replay.leaders import draw_leaders
+from pipeline.replay.recorded import ProducerSession
 from pipeline.replay.simulated.arrivals import GroupArrivals, KeyHashes, SessionArrivals
-from pipeline.replay.simulated.plan import GroupSession, SessionGroup
+from pipeline.replay.simulated.plan import SessionGroup
 from pipeline.replay.simulated.producers import CandidateProducer
 from pipeline.simulator.clients.client import ANY_RACK
 from pipeline.simulator.distributions import PPM, ZERO, Steps, derive_stream
@@ -140,7 +141,7 @@ def lay_out_group(
 
 
 def _list_commits(
-    session: GroupSession, sent: SessionArrivals, commit_every: str | None, base_ms: int
+    session: ProducerSession, sent: SessionArrivals, commit_every: str | None, base_ms: int
 ) -> NDArray[np.int64]:
     """When the application commits, ns after `base_ms`: as the candidate says, else as recorded."""
     if commit_every is None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,19 +28,15 @@ from pipeline.simulator.clients.client import SECOND
 class ModelError:
     """What the model is off by besides the seeds' chance, as standard deviations.
 
-    With these, nine of ten figures of trusted predictions of the blind draw lie in their ranges: shares of the current setup in
-    all five parts, other shares and batches in the first three, medians of latency in the third (before it delays were not
-    followed within minutes). `make draw ARGS="--ranges 00 01 02"` prints what they need.
+    With these nine of ten figures lie in their ranges, of the current setup and of others; `make pairs` prints the fit.
     """
 
-    share: float  # of a share p of bytes or records, x sqrt(p (1 - p)): 0.017 is 0.8 points of a third
+    share: float  # of a share p of bytes or records, x sqrt(p (1 - p)): 0.006 is 0.3 points of a third
     batches: float  # of the logarithm of records per batch
     latency: float  # of the logarithm of the median latency
 
 
-CURRENT_ERROR = ModelError(share=0.005, batches=0.02, latency=0.4)
-OTHER_ERROR = ModelError(share=0.017, batches=0.08, latency=0.7)
-"""Of the current setup, which calibration saw; of another client or other settings."""
+MODEL_ERROR = ModelError(share=0.006, batches=0.1, latency=0.4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +45,7 @@ class SimulatedTopic:
 
     recorded: RecordedTopic
     runs: Mapping[int, TopicRun]
-    error: ModelError = CURRENT_ERROR
+    error: ModelError = MODEL_ERROR
 
     @cached_property
     def records(self) -> Loads:
@@ -118,18 +114,24 @@ class SimulatedTopic:
         ends = expect_range(shares, most=1.0, error=spread_error(shares.mean(axis=0), self.error.share))
         return [Estimate(value, low, high) for low, value, high in zip(*(end.tolist() for end in ends), strict=True)]
 
-    def share_error(self) -> float:
-        """What brokers' shares of the log are off by beyond the seeds' chance, as `ModelError.share`: the root of a mean square."""
+    def error_of_others(self) -> ModelError:
+        """The error of other clients and settings: what the current setup, which these runs are of, is off by adds to it.
+
+        Of brokers' shares of the log the root of a mean square, beyond the seeds' chance.
+        """
         shares = np.array([one.value or 0.0 for one in self.shares(CELL_LOG_BYTES, of_brokers=True)])
         sizes = np.array([self.recorded.broker_log_sizes.get(broker_id, 0) for broker_id in self.broker_ids])
         some = (shares > 0) & (shares < 1)
-        off, chance = shares - sizes / max(1, sizes.sum()), np.array(self.share_deviations())
-        squares = (off**2 - chance**2)[some] / (shares * (1 - shares))[some]
-        return math.sqrt(max(0.0, float(np.mean(squares)))) if len(squares) else 0.0
+        off, chance = shares - sizes / max(1, sizes.sum()), np.array(self.share_deviations(of_brokers=True))
+        square = np.mean((off**2 - chance**2)[some] / (shares * (1 - shares))[some]) if some.any() else 0.0
+        was, found = self.recorded.records_per_batch, self.records_per_batch().value
+        batches = math.log(found / was) if was and found else 0.0
+        share = math.sqrt(self.error.share**2 + max(0.0, float(square)))
+        return replace(self.error, share=share, batches=math.hypot(self.error.batches, batches))
 
-    def share_deviations(self) -> list[float]:
-        """The standard deviation of each broker's share of the log over the seeds."""
-        loads = self._sum_by_broker(CELL_LOG_BYTES)
+    def share_deviations(self, *, of_brokers: bool) -> list[float]:
+        """The standard deviation of each broker's or partition's share of the log over the seeds."""
+        loads = self._sum_by_broker(CELL_LOG_BYTES) if of_brokers else self.cells(CELL_LOG_BYTES)
         sums = np.maximum(loads.sum(axis=1, keepdims=True), 1)
         deviations: list[float] = (loads / sums).std(axis=0, ddof=1 if len(loads) > 1 else 0).tolist()
         return deviations

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.calibration.caveats import Caveat, Origin
-from pipeline.calibration.service.fit import (
-    NodeMetrics,
-    SettledLatency,
-    estimate_request_time,
-    fit_services,
-    take_out_stale,
-)
+from pipeline.calibration.service.fit import NodeMetrics, estimate_request_time, fit_services, take_out_stale
 from pipeline.calibration.service.model import Parameter, assume_service, make_broker
 from pipeline.simulator.distributions import Distribution
 from pipeline.simulator.scenario.measured import MEASURED_SERVICE
@@ -82,9 +76,9 @@ def test_what_trails_from_the_minute_before_is_taken_out():
     before, node = minute(0, 137.8, 1.4), minute(1, 49.5, 56.7)
     found = take_out_stale(node, before)
     assert not found.is_settled
-    assert found.own_ms == pytest.approx(5 * 1000 / 49.5)
+    assert found.request_latency_avg_ms == pytest.approx(5 * 1000 / 49.5)
     for other in (None, replace(before, end_ms=before.end_ms - 1)):
-        assert take_out_stale(node, other) == SettledLatency(node, 56.7, is_settled=True)
+        assert take_out_stale(node, other) == node
 
 
 def test_a_quick_minute_is_not_taken_for_one_of_the_slow_ones_that_follow():

@@ -1,18 +1,22 @@
 """Made-up recorded traffic for units: sessions whose truth is known."""
 
+import dataclasses
+
 import numpy as np
 
 from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.partitioner.settings import Setting
-from pipeline.calibration.session_traffic import NO_KEY, SessionTraffic
+from pipeline.calibration.session_traffic import NO_KEY, SessionBatches, SessionTraffic
+from pipeline.replay.sessions import describe_session
 from pipeline.replay.simulated.arrivals import NO_HASHES
-from pipeline.replay.simulated.plan import GroupSession, GroupTopic, SessionGroup
+from pipeline.replay.simulated.plan import GroupTopic, SessionGroup
 from pipeline.replay.simulated.producers import KEEP, resolve_candidate
 from pipeline.replay.simulated.scenario import lay_out_group
 from tests.simulated_sessions import delayed
 
 MINUTE_MS = 60_000
+NO_BATCHES = SessionBatches(*(np.zeros(0, np.int64),) * 6)
 START_MS = 1_795_251_600_000
 
 
@@ -64,16 +68,12 @@ def make_group(*traffics, baseline=None, leaders=(0, 1, 2), delays=None, number=
     for traffic in traffics:
         by_producer.setdefault(traffic.producer_id, []).append(traffic)
     sessions = tuple(
-        GroupSession(
-            producer_id=producer_id,
-            producer_epoch=0,
-            pooled_topic=None,
+        dataclasses.replace(
+            describe_session(own[0].start_ms, MINUTE_MS, own[0], NO_BATCHES, baseline or make_baseline()),
             record_count=sum(len(traffic) for traffic in own),
-            is_keyed=any(bool(traffic.is_keyed.any()) for traffic in own),
-            baseline=baseline or make_baseline(),
-            compression=None,
+            keyless_count=sum(int((~traffic.is_keyed).sum()) for traffic in own),
         )
-        for producer_id, own in sorted(by_producer.items())
+        for _, own in sorted(by_producer.items())
     )
     topics = tuple(GroupTopic(name, "", tuple(leaders)) for name in sorted({traffic.topic for traffic in traffics}))
     models = {broker: delayed(broker, (delays or {}).get(broker, 0.0)) for broker in range(3)}

@@ -130,7 +130,7 @@ def test_a_producers_commits_are_found_once_and_handed_on_once(monkeypatch, lead
     assert [(one.producer_id, one.topic) for one in found] == [(7, "orders"), (7, "returns"), (9, "orders")]
     assert [len(one.commits_ms) for one in found] == told
     assert asked == [7, 9]
-    assert len(plan._make_session(found[:2]).commits_ms) == len(plan._make_session(found[1::-1]).commits_ms) == 5
+    assert len(plan._join_topics(found[:2]).commits_ms) == len(plan._join_topics(found[1::-1]).commits_ms) == 5
 
 
 @pytest.mark.parametrize("every", ["200", "0 ms", "ms", "1 s"])

@@ -14,7 +14,7 @@ from pipeline.model.promise import Trust
 from pipeline.replay import comparison
 from pipeline.replay.back_tests import TRUSTS
 from pipeline.replay.comparison import _describe_trusts
-from pipeline.replay.concerns import LogFacts, list_concerns, read_log_facts
+from pipeline.replay.concerns import doubt_log, list_concerns
 from pipeline.replay.keyed.sums import MoveTotals
 from pipeline.replay.keyed.topics import list_keyed_topics
 from pipeline.replay.metrics import SessionMetrics
@@ -26,7 +26,7 @@ CONTRADICTED = "metrics contradict the log: "
 WATCHED = SessionMetrics({}, is_watched=True, client_id="app", total_difference_ratio=0.01)
 SHARED, POOLED = replace(WATCHED, client_bytes=(200.0, 100.0)), "no producer ids: "
 AS_ONE, DEALT = "all producers of the topic are replayed as one", "records are dealt to 2 producers at random"
-UNLED = "who led partitions 0, 2 for a part of the window is not known"
+UNLED = "who led partitions 3, 4 for a part of the window is not known"
 
 
 def recorded(records=(400, 600)):
@@ -46,15 +46,24 @@ def half_of(**changes):
 
 def concerns(*, records=(400, 600), findings=None, reason="", log=None, metrics=(WATCHED,)):
     found = [finding()] if findings is None else findings
-    return list_concerns(recorded(records), found, reason, log or LogFacts(), metrics)
+    return list_concerns(recorded(records), found, reason, [] if log is None else log, metrics)
+
+
+def doubts(*changes, log_starts=None, minutes=0, lack=""):
+    """Of the log of a topic of 1,000 records in three partitions, each with another leader; `changes` are of its rows."""
+    counts = dict.fromkeys(("missing_offset_count", "compacted_record_count", "crc_error_count"), 0)
+    row = {"leader_epoch": 0, "is_compacted": False, "first_offset": 0, "record_count": 0, **counts}
+    rows = [row | {"partition": number, "leader_id": number} for number in range(3)]
+    rows += [row | {"partition": 0, "leader_id": 0, "record_count": 1_000}]
+    rows += [row | {"partition": 0, "leader_id": 0} | change for change in changes]
+    return list(doubt_log(rows, log_starts or {}, minutes, 240_000, lack=lack))
 
 
 def test_a_log_begins_inside_a_window_where_its_first_record_is_the_first_that_is_left():
     """A log that begins with its very first record lacks nothing."""
-    counts = dict.fromkeys(("missing_offset_count", "compacted_record_count", "crc_error_count"), 0)
-    row = {"leader_id": 1, "leader_epoch": 0, "is_compacted": False, **counts}
-    rows = [row | {"partition": number, "first_offset": first} for number, first in enumerate((0, 7, 9))]
-    assert read_log_facts(rows, {0: 0, 1: 7, 2: 8}, 1, 60_000).late_starts == (1,)
+    firsts = [{"partition": 3 + number, "first_offset": first} for number, first in enumerate((0, 7, 9))]
+    (late,) = doubts(*firsts, log_starts={3: 0, 4: 7, 5: 8})
+    assert late[1].text.startswith("the log of partition 4 begins inside the window")
 
 
 def test_good_data_gives_no_concern():
@@ -73,16 +82,19 @@ def test_good_data_gives_no_concern():
         ({"findings": [finding(timestamp_type="LogAppendTime")]}, "LogAppendTime: when its records were sent is lost"),
         ({"findings": half_of(timestamp_type="LogAppendTime")}, "LogAppendTime: when its records were sent is lost"),
         ({"findings": [finding(counts={"outlier": 21})]}, "21 timestamps are far off"),
-        ({"log": LogFacts(missing_count=21)}, "21 offsets are gone from the log (compacted or lost)"),
-        ({"log": LogFacts(lack="no disk of broker 2")}, "the window is incomplete: no disk of broker 2"),
-        ({"log": LogFacts(compacted_count=30)}, "30 offsets are gone from the log (compacted)"),
-        ({"log": LogFacts(late_starts=(1,))}, "the log of partition 1 begins inside the window"),
+        ({"log": doubts({"missing_offset_count": 21})}, "21 offsets are gone from the log (compacted or lost)"),
+        ({"log": doubts(lack="no disk of broker 2")}, "the window is incomplete: no disk of broker 2"),
+        ({"log": doubts({"compacted_record_count": 30})}, "30 offsets are gone from the log (compacted)"),
+        (
+            {"log": doubts({"partition": 9, "first_offset": 7}, log_starts={9: 7})},
+            "the log of partition 9 begins inside the window",
+        ),
         ({"metrics": [replace(UNNAMED, spare_client_count=2)]}, f"{CONTRADICTED}2 clients"),
         (
             {"metrics": [replace(WATCHED, total_difference_ratio=0.051)]},
             f"{CONTRADICTED}a producer's bytes differ by 5 %",
         ),
-        ({"log": LogFacts(unknown_leader_partitions=(0, 2))}, UNLED),
+        ({"log": doubts({"partition": 3, "leader_id": -1}, {"partition": 4, "leader_id": -1})}, UNLED),
         ({"findings": [finding(baseline=OPEN)]}, "linger.ms is not known, the data leave it open: 500 is taken"),
         ({"reason": "librdkafka-x cannot be simulated"}, "librdkafka-x cannot be simulated"),
     ],
@@ -107,11 +119,14 @@ def test_what_makes_a_prediction_worthless_is_a_reason(changes, reason):
         ({"findings": half_of(sampling_rate=0.5)}, "a sample of the window's time"),
         ({"findings": [finding(sampling_rate=0.5)]}, "a sample of the window's time"),
         ({"records": (1000,)}, "one partition"),
-        ({"log": LogFacts(missing_count=17)}, "17 offsets are gone"),
-        ({"log": LogFacts(is_compacted=True)}, "the topic is compacted"),
-        ({"log": LogFacts(crc_error_count=1)}, "1 batches do not match their checksums"),
-        ({"log": LogFacts(moved=(0, 2))}, "leaders of partitions 0, 2 were elected in the window"),
-        ({"log": LogFacts(empty_minute_count=3)}, "3 minutes of the window hold no record"),
+        ({"log": doubts({"missing_offset_count": 17})}, "17 offsets are gone"),
+        ({"log": doubts({"is_compacted": True})}, "the topic is compacted"),
+        ({"log": doubts({"crc_error_count": 1})}, "1 batches do not match their checksums"),
+        (
+            {"log": doubts({"leader_id": 2}, {"partition": 2, "leader_epoch": 1, "leader_id": 2})},
+            "leaders of partitions 0, 2 were elected in the window",
+        ),
+        ({"log": doubts(minutes=1)}, "3 minutes of the window hold no record"),
         ({"metrics": [SessionMetrics({})]}, "no producer metrics of this window"),
         ({"metrics": [UNNAMED]}, "a producer without metrics"),
     ],
@@ -129,11 +144,11 @@ def test_what_a_prediction_rests_on_is_an_assumption(changes, assumption):
 @pytest.mark.parametrize(
     ("log", "unknown", "unanswered", "said"),
     [
-        (LogFacts(), 0, 0, "trusted"),
-        (LogFacts(), 17, 17, "trusted"),
-        (LogFacts(missing_count=21), 0, 0, "not trustworthy: 21 offsets are gone from the log"),
-        (LogFacts(), 21, 0, "not trustworthy: keys of 21 records are not known"),
-        (LogFacts(), 0, 21, "not trustworthy: the partitioner gave no answer for keys of 21 records"),
+        (doubts(), 0, 0, "trusted"),
+        (doubts(), 17, 17, "trusted"),
+        (doubts({"missing_offset_count": 21}), 0, 0, "not trustworthy: 21 offsets are gone from the log"),
+        (doubts(), 21, 0, "not trustworthy: keys of 21 records are not known"),
+        (doubts(), 0, 21, "not trustworthy: the partitioner gave no answer for keys of 21 records"),
     ],
 )
 def test_what_keys_alone_say_is_worth_what_the_log_is(log, unknown, unanswered, said):

@@ -14,8 +14,8 @@ from pipeline.replay.comparison import comparison_row
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import Recording
 from pipeline.replay.simulated.plan import plan_simulations
-from pipeline.replay.simulated.runs import CELL_LEADER, CELL_LOG_BYTES
-from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR
+from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_LEADER, CELL_LOG_BYTES, CELL_RECORDS
+from pipeline.replay.simulated.topics import MODEL_ERROR
 from pipeline.replay.topics import list_topics, replay_topic
 from tests.unit.replay.session_groups import MINUTE_MS, START_MS, make_baseline, make_group, make_traffic
 
@@ -82,16 +82,18 @@ def test_in_use_has_one_name():
 
 
 def test_ranges_hold_what_the_model_is_off_by():
-    """Less for the current setup than for another client, to which adds what the current setup is off by here."""
+    """As much for every setup, and for another client what the current one is off by here besides."""
     cells = np.zeros((3, 1 + max(CELL_LEADER, CELL_LOG_BYTES)), np.int64)
     cells[:, CELL_LEADER], cells[:, CELL_LOG_BYTES] = (0, 1, 2), (50, 30, 20)
+    cells[:, CELL_RECORDS], cells[:, CELL_BATCHES] = 4, 2  # of two records each, where batches of one were recorded
     run = SimpleNamespace(cells=cells)
     rows = [make_row(partition=partition, size_bytes=size) for partition, size in enumerate((40, 40, 20))]
     topic = replay_two(SessionMetrics({}), {number: {1: run} for number in range(3)}, rows)
 
     own, *others = (outcome.runs for outcome in topic.outcomes)
     off = math.sqrt((0.1**2 / (0.5 * 0.5) + 0.1**2 / (0.3 * 0.7)) / 3)
-    assert own.share_error() == pytest.approx(off)
-    assert own.error == CURRENT_ERROR
-    assert [other.error.share for other in others] == pytest.approx([math.hypot(OTHER_ERROR.share, off)] * 2)
-    assert {other.error.batches for other in others} == {OTHER_ERROR.batches}
+    assert own.error == MODEL_ERROR
+    assert [other.error.share for other in others] == pytest.approx([math.hypot(MODEL_ERROR.share, off)] * 2)
+    assert [other.error.batches for other in others] == pytest.approx(
+        [math.hypot(MODEL_ERROR.batches, math.log(2))] * 2
+    )

@@ -20,7 +20,7 @@ def pool(traffic: SessionTraffic) -> SessionTraffic:
 def group_of(traffic, weights=()):
     group = make_group(traffic, baseline=make_baseline(linger_ms=5))
     (session,) = group.sessions
-    pooled = replace(session, producer_epoch=-1, pooled_topic=("orders", ""))
+    pooled = replace(session, producer_id=-1, producer_epoch=-1)
     return replace(group, sessions=tuple(pooled.deal(weights)))
 
 

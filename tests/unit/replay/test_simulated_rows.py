@@ -139,6 +139,7 @@ def test_a_good_prediction_is_trusted(truth, in_use):
     ("changed", "latency_times", "said"),
     [
         ({"broker_log_sizes": {0: 500, 1: 100, 2: 400}}, 1.0, ("trust", "broker 1's share is predicted")),
+        ({"log_sizes": np.array([600, 100, 300])}, 1.0, ("trust", "partition 1's share is predicted")),
         ({"batches": np.array([9, 9, 9])}, 1.0, ("batches_trust", "records per batch are predicted")),
         ({}, 2.0, ("latency_trust", "the mean latency is predicted 0.50 times the observed")),
         ({}, None, ("latency_trust", "no metrics say how long producers waited")),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.measures.chance import NORMAL_REACH
-from pipeline.replay.simulated.topics import CURRENT_ERROR, OTHER_ERROR
+from pipeline.replay.simulated.topics import MODEL_ERROR
 from tests.lab.fidelity.pairs.predict import Range
 from tests.lab.fidelity.rows import HOLDS, MISSES, NO_BAR, SHARE_BAR_DEVIATIONS
 
@@ -81,7 +81,7 @@ def compare_back_test(run: Mapping[str, Any], found: Mapping[str, Prediction]) -
 def _compare(
     before: Mapping[str, Any], after: Mapping[str, Any], found: Prediction, base: Prediction | None, points: float
 ) -> list[PairRow]:
-    rows, error = [], OTHER_ERROR if base else CURRENT_ERROR
+    rows, error = [], MODEL_ERROR
     if base:  # another client's ranges hold what the current setup is off by, too: bars do not
         error = replace(error, share=math.hypot(error.share, _measure_error(share_out(before, "broker"), base)))
     for kind in ("broker", "partition"):
@@ -150,7 +150,7 @@ def _judge_share(
     bar = max(points, SHARE_BAR_DEVIATIONS * deviation)
     off = found.median - after
     verdict = HOLDS if abs(off) <= bar else MISSES
-    chance = SHARE_BAR_DEVIATIONS * math.hypot(deviation, _find_chance(base, CURRENT_ERROR) if base else 0.0)
+    chance = SHARE_BAR_DEVIATIONS * math.hypot(deviation, _find_chance(base, MODEL_ERROR) if base else 0.0)
     way = _judge_way(after - before, max(points, chance), found, base)
     claimed = is_claimed(found, base)
     return PairRow(figure, before, after, found, f"{off:+.1f} pt", f"{bar:.1f} pt", verdict, way, claimed)

@@ -57,6 +57,10 @@ class Miss:
         low, high, seen = (math.log(max(value, _LEAST)) for value in (found.low, found.high, real))
         return cls(pair, kind, abs(seen - (low + high) / 2), (high - low) / 2)
 
+    def fit(self, held: float) -> float:
+        """The least error of the model with which the figure lies in its range, of which `held` is a part."""
+        return math.sqrt(max(0.0, held**2 + (self.off**2 - self.chance**2) / NORMAL_REACH**2))
+
     @property
     def needed(self) -> float:
         """The least error of the model, besides what the range holds, with which the figure lies in it."""

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.replay.loads import INSIDE
+from pipeline.replay.simulated.topics import MODEL_ERROR
 from tests.lab.fidelity.pairs.ablation import Kept, ablate, format_pieces
 from tests.lab.fidelity.pairs.compare import RIGHT_WAY, WRONG_WAY
 from tests.lab.fidelity.pairs.constants import vary_constants
+from tests.lab.fidelity.pairs.errors import SHARES, Miss
 from tests.lab.fidelity.pairs.judged import Judged, ingest_pairs
 from tests.lab.fidelity.pairs.pieces import NOTHING
+from tests.lab.fidelity.pairs.predict import Range
 from tests.lab.fidelity.pairs.report import SEEDS, WIDEST_POINTS_OFF
 from tests.lab.recording import say
 
@@ -47,6 +52,7 @@ def main() -> int:
         say(f"{ingested.name}: {cpu_s[ingested.name]:.1f} CPU-s")
     print(format_pieces({NOTHING: Kept({row.key: row for row in rows}, cpu_s)}))
     print(f"\n{format_answers(judge_answers(rows))}\n{time.process_time() - started_s:.0f} CPU-s in all")
+    print(format_fit(rows))
     now = sum_verdicts(rows)
     if arguments.write:
         HELD_BEFORE.write_text(json.dumps(now, indent=1) + "\n")
@@ -54,6 +60,24 @@ def main() -> int:
     before: Held = json.loads(HELD_BEFORE.read_text())
     print("\n".join(["got better:", *list_worse(now, before), "got worse:", *(worse := list_worse(before, now))]))
     return 1 if worse else 0
+
+
+def format_fit(rows: Sequence[Judged]) -> str:
+    """For each number of `MODEL_ERROR`, the one with which nine of ten figures would lie in their ranges."""
+    held = {SHARES: MODEL_ERROR.share, "records per batch": MODEL_ERROR.batches, "p50": MODEL_ERROR.latency}
+    found: dict[str, list[float]] = {kind: [] for kind in held}
+    for row in rows:
+        ends = None if row.by_keys or row.low is None else Range(row.median or 0.0, row.low, row.high or row.low)
+        miss = Miss.of(row.of, row.figure, row.real, ends) if ends else None
+        if miss and miss.kind in held:
+            found[miss.kind].append(miss.fit(held[miss.kind]))
+    told = (
+        f"{kind}: {sum(one <= held[kind] + 1e-9 for one in own)} of {len(own)} in their ranges with {held[kind]:g}, nine of "
+        f"ten with {sorted(own)[math.ceil(INSIDE * len(own)) - 1]:.3f}"
+        for kind, own in found.items()
+        if own
+    )
+    return "error of the model: " + "; ".join(told)
 
 
 def judge_answers(rows: Sequence[Judged]) -> dict[str, list[tuple[str, bool, bool]]]:

@@ -19,15 +19,14 @@ from pipeline.calibration.within_ms import Pattern
 from pipeline.jobs import replay as replay_job
 from pipeline.replay import client_matching, metrics, sessions, topics
 from pipeline.replay.simulated import arrivals, scenario
-from pipeline.replay.simulated.topics import ModelError
+from pipeline.replay.simulated.topics import ModelError, SimulatedTopic
 from pipeline.simulator.clients.client import Compression
-from tests.lab.fidelity.pairs import one_method
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pipeline.calibration.partitioner.settings import Setting
-    from pipeline.calibration.service.fit import NodeMetrics, SettledLatency
+    from pipeline.calibration.service.fit import NodeMetrics
     from pipeline.calibration.service.model import Parameter
 
 NOTHING = "nothing"
@@ -83,8 +82,8 @@ def _keep_variant(found: Any, *_others: object) -> Any:
     return found[0].baseline
 
 
-def _trust_average(node: NodeMetrics, _before: object) -> SettledLatency:
-    return fit.SettledLatency(node, node.request_latency_avg_ms or 0.0, is_settled=True)
+def _trust_average(node: NodeMetrics, _before: object) -> NodeMetrics:
+    return node
 
 
 def _take_latency(_rate_per_s: float, latency_ms: float) -> Parameter:
@@ -120,7 +119,7 @@ PIECES = (
                 "plan_simulations",
                 lambda groups, candidates, seeds: _plan(groups, candidates, [seed + _OTHER_SEEDS for seed in seeds]),
             ),
-            *((module, "SEEDS", (3, 4)) for module in (trial, latency_fit, batch_fit)),
+            *((module, "SEEDS", (3, 4)) for module in (latency_fit, batch_fit)),
         ),
     ),
     Piece("refinement", "all trials by simulation", ((sessions, "can_refine", lambda *_a, **_b: False),), _REFINEMENT),
@@ -164,7 +163,7 @@ PIECES = (
         "delay-by-minute",
         "a delay of its own for each minute",
         ((fit, "_list_delays", lambda *_others: ()),),
-        (fit._list_delays, fit._take_level, fit._list_near),
+        (fit._list_delays,),
     ),
     Piece(
         "delays-from-batches",
@@ -235,19 +234,8 @@ PIECES = (
     Piece(
         "model-error",
         "ranges that hold what the model was off by",
-        ((topics, "CURRENT_ERROR", _EXACT), (topics, "OTHER_ERROR", _EXACT)),
+        ((topics, "MODEL_ERROR", _EXACT), (SimulatedTopic, "error_of_others", lambda _topic: _EXACT)),
         (ModelError,),
-    ),
-    Piece(
-        "one-method",
-        "trials, in place of which draws are weighed by what they reproduce",
-        (
-            (sessions, "sharpen_services", one_method.infer_services),
-            (sessions, "choose_variant", one_method.take_baseline),
-            (sessions, "can_refine", one_method.can_infer),
-            (scenario.GroupScenario, "_make_broker", one_method.make_drawn),
-        ),
-        _REFINEMENT,
     ),
 )
 """All, the comparison first."""

@@ -8,7 +8,7 @@ from pipeline.calibration.service import latency_fit
 from tests.lab.fidelity.pairs.ablation import Kept, compare_verdicts, count_shares, format_pieces
 from tests.lab.fidelity.pairs.compare import RIGHT_WAY, WRONG_WAY
 from tests.lab.fidelity.pairs.judged import Judged
-from tests.lab.fidelity.pairs.lane import format_answers, judge_answers, list_worse, sum_verdicts
+from tests.lab.fidelity.pairs.lane import format_answers, format_fit, judge_answers, list_worse, sum_verdicts
 from tests.lab.fidelity.pairs.pieces import NOTHING, PIECES
 
 SHARE = Judged(
@@ -82,3 +82,9 @@ def test_what_held_and_does_not_any_more_is_named():
         "  pairs a before change: bytes on broker 0, % went the right way",
     ]
     assert list_worse(sum_verdicts([FAR]), before) == []
+
+
+def test_the_models_error_is_fitted_to_nine_of_ten_ranges():
+    """Of ten shares one is further off than the others, which lie just within their ranges."""
+    rows = [dataclasses.replace(SHARE, of=f"{n}", real=37.0, low=33.0, high=37.0) for n in range(9)] + [FAR]
+    assert format_fit(rows) == "error of the model: shares: 9 of 10 in their ranges with 0.006, nine of ten with 0.006"

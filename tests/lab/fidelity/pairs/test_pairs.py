@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from pipeline.measures.chance import NORMAL_REACH
-from pipeline.replay.simulated.topics import OTHER_ERROR
+from pipeline.replay.simulated.topics import MODEL_ERROR
 from tests.lab.facts import CONTROL_BIT, HEADER
 from tests.lab.fidelity.pairs.compare import (
     RIGHT_WAY,
@@ -99,7 +99,7 @@ def test_what_is_further_off_than_its_bar_misses(figures, missed):
 @pytest.mark.parametrize(("deviation", "bar", "verdict"), [(2.0, "5.0 pt", HOLDS), (0.1, "2.0 pt", MISSES)])
 def test_seeds_that_spread_widen_the_bar_of_a_share(deviation, bar, verdict):
     """Two and a half standard deviations of the seeds; what the model itself is off by widens the range alone."""
-    found = predicted(shares=(44, 28, 28), deviation_points=deviation, error=OTHER_ERROR.share)
+    found = predicted(shares=(44, 28, 28), deviation_points=deviation, error=MODEL_ERROR.share)
     rows = by_figure(compare_change(run(), run(), {"in-use": predicted(), "after": found}))
 
     assert (rows["bytes on broker 0, %"].bar, rows["bytes on broker 0, %"].verdict) == (bar, verdict)
