@@ -91,23 +91,12 @@ def read_batch_row(entry, position):
     elif codec > 4:
         flaw = Flaw.CODEC
     return {
-        "position": position,
-        "base_offset": base_offset,
-        "last_offset": base_offset + delta,
-        "base_timestamp_ms": base_timestamp_ms,
-        "max_timestamp_ms": max_timestamp_ms,
-        "producer_id": producer_id,
-        "size_bytes": length + 12,
+        "position": position, "size_bytes": length + 12, "magic": magic, "crc": crc, "crc_ok": True, "flaw": flaw,
+        "base_offset": base_offset, "last_offset": base_offset + delta, "record_count": record_count,
+        "base_timestamp_ms": base_timestamp_ms, "max_timestamp_ms": max_timestamp_ms, "attributes": attributes,
         "partition_leader_epoch": epoch,
-        "crc": crc,
-        "base_sequence": base_sequence,
-        "record_count": record_count,
-        "attributes": attributes,
-        "producer_epoch": producer_epoch,
-        "magic": magic,
-        "crc_ok": True,
-        "flaw": flaw,
-    }
+        "producer_id": producer_id, "producer_epoch": producer_epoch, "base_sequence": base_sequence,
+    }  # fmt: skip  # fields of a batch, several a line
 
 
 def read_legacy_row(entry, position):
@@ -118,12 +107,7 @@ def read_legacy_row(entry, position):
         **dict.fromkeys(("producer_id", "partition_leader_epoch", "base_sequence", "producer_epoch"), -1),
         **dict.fromkeys(("base_offset", "last_offset"), offset),
         **dict.fromkeys(("base_timestamp_ms", "max_timestamp_ms"), timestamp_ms),
-        "position": position,
-        "size_bytes": length + 12,
-        "crc": crc,
-        "record_count": -1 if codec else 1,
-        "attributes": attributes,
-        "magic": magic,
-        "crc_ok": True,
+        "position": position, "size_bytes": length + 12, "magic": magic, "crc": crc, "crc_ok": True,
+        "record_count": -1 if codec else 1, "attributes": attributes,
         "flaw": Flaw.OFFSETS if offset < 0 else Flaw.CODEC if codec > 3 else Flaw.NONE,
-    }
+    }  # fmt: skip  # fields of an entry, several a line

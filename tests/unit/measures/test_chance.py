@@ -10,13 +10,18 @@ import numpy as np
 import pytest
 
 from pipeline.measures.chance import (
+    SlotLoads,
+    bound_chance,
     chance_cv,
     chance_p_value,
     chance_ratio,
     effective_units,
+    estimate_inflation,
+    peak_share_ratios,
     required_units,
     required_units_of_share,
     significant,
+    slot_ms,
 )
 
 WINDOWS = 4_000
@@ -106,3 +111,34 @@ def test_benjamini_hochberg_takes_a_p_value_at_the_level_itself():
 def test_tiny_traffic_makes_no_units():
     assert effective_units(0, 0) is None
     assert effective_units(10, 0) is None
+
+
+def test_units_that_a_verdict_needs():
+    assert round(required_units_of_share(1 / 3, 0.2, 0.001, 3)) == 868
+
+
+@pytest.mark.parametrize(
+    ("ratio", "share", "true_ratio", "chance"),
+    [(1.0, 1 / 3, 1.0, 0.5), (1.2, 1 / 3, 1.0, 1.3e-45), (1.0, 1.0, 1.0, 1.0), (1.25, 1 / 3, 1.2, 0.0003)],
+)
+def test_chance_of_a_ratio(ratio, share, true_ratio, chance):
+    assert chance_p_value(ratio, share, 10_000, true_ratio=true_ratio) == pytest.approx(chance, rel=0.3)
+
+
+def test_bound_on_chance():
+    assert f"{bound_chance(1.689 / 3 - 1 / 3, 736):.0e}" == "2e-34"
+    assert bound_chance(0.0, 736) == 1.0
+
+
+def test_runs_of_batches_inflate_chance_and_single_ones_do_not():
+    rng = np.random.default_rng(7)
+    single = rng.multinomial(10_000, [1 / 6] * 6, size=60).astype(float)
+    assert estimate_inflation(SlotLoads(size_bytes=single, squared=single.sum(axis=1))) == 1.0
+    runs = rng.multinomial(400, [1 / 6] * 6, size=60) * 25.0  # runs of 25 batches of 1 byte
+    assert 20 < estimate_inflation(SlotLoads(size_bytes=runs, squared=runs.sum(axis=1))) < 35
+
+
+def test_the_busiest_slot():
+    slots = SlotLoads(size_bytes=np.array([[10.0, 10], [30, 10], [0, 0], [0, 0]]), squared=np.ones(4))
+    assert peak_share_ratios(slots, np.array([0.5, 0.5])).tolist() == [4.0, 1.3333333333333333]
+    assert (slot_ms(3_600_000), slot_ms(60_000)) == (60_000, 5_000)

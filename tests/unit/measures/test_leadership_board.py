@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from pipeline.measures.leadership_board import Board
+from pipeline.measures.leadership_board import Board, measure_excess
 from pipeline.measures.plan_steps import Changes, try_all
 from pipeline.model.placement import PlacementBroker
 from tests.placements import place
@@ -58,3 +58,8 @@ def test_a_copy_may_fill_a_broker_to_the_last_byte(free_bytes, is_made):
     brokers = [PlacementBroker(broker_id=0), PlacementBroker(broker_id=1, free_bytes=free_bytes)]
     board = Board([place(number, (0,), load=2, size=2) for number in range(2)], brokers, target=1.0)
     assert try_all(board, np.array([0]), np.array([1]), np.ones(1)) is is_made
+
+
+def test_how_uneven_brokers_are():
+    assert measure_excess(np.array([1.5, 0.5]), np.array([0.5, 0.5]), 1.2) == pytest.approx(0.3)
+    assert measure_excess(np.array([1.1, 0.9]), np.array([0.5, 0.5]), 1.2) == 0.0

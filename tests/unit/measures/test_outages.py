@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from pipeline.measures.outages import LEAST_MISSED, LedSpan, SampleGap, find_gaps, find_outages, sum_known_ms
+from pipeline.measures.outages import LEAST_MISSED, LedSpan, SampleGap, find_gaps, find_outages, is_slow, sum_known_ms
 
 A, B, C = (("t", "id", number) for number in range(3))
 
@@ -160,3 +160,10 @@ def test_brokers_by_the_thousand_are_compared_at_once():
 def test_samples_that_stay_away_while_others_take_over_are_an_outage(sampled, spans, answers, found):
     outages = find_outages(asked(*answers), spans, find_gaps({one: list(times) for one, times in sampled.items()}))
     assert [(one.since_ms, one.last_ms, one.back_ms) for one in outages] == found
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "ratio", "slow"), [(535.0, 41.0, True), (3.0, 3.0, False), (14.0, 1.1, False), (None, None, False)]
+)
+def test_slow_brokers(latency_ms, ratio, slow):
+    assert is_slow(latency_ms, ratio) == slow

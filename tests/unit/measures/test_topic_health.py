@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from pipeline.measures.topic_health import (
     SURELY_CHANCE,
     TopicCounts,
+    advise_partition_count,
+    derive_window_seed,
     exceeding_chance,
     measure_topic,
     normal_peak,
@@ -54,3 +57,18 @@ def test_placements_on_very_many_partitions_take_no_memory():
         peaks = place_units(100_000, 1, seed=7, heavy_ratios=(1.0,))
         assert peak_bytes() < 50_000_000  # of all rounds at once 800 MB
     assert set(peaks.tolist()) == {100_000.0}
+
+
+def test_a_better_number_of_partitions():
+    assert advise_partition_count(4, broker_count=3)[0] == 6
+    assert advise_partition_count(6, broker_count=3, consumer_count=4)[0] == 12
+    assert advise_partition_count(12, broker_count=3, consumer_count=4) == (None, "")
+    assert advise_partition_count(1, broker_count=3) == (None, "")  # one partition keeps all records in order
+
+
+def test_placements_by_chance():
+    assert derive_window_seed("demo", 1795251600000, "orders") == 849994506349356150
+    assert 1.2 < np.median(place_units(100, 10_000, seed=7)) < 1.3
+    # one is half: the others are as small as can be
+    assert set(place_units(4, 4, seed=7, heavy_ratios=[0.5]).tolist()) == {2.5}
+    assert exceeding_chance(np.array([1.0, 1.1, 1.2]), 1.15) == 0.5

@@ -6,6 +6,7 @@ from dataclasses import asdict
 import numpy as np
 import pyarrow as pa
 
+from pipeline.measures.window_loads import expected_shares, sum_by
 from pipeline.transforms.shares import loads_of
 from tests.loads import PartitionKeys, PartitionLoad, TopicKeys, columns_of
 
@@ -66,3 +67,8 @@ def test_a_window_without_traffic_or_partitions_has_no_loads():
     kinds |= dict.fromkeys(("batch_bytes_squared", "heavy_ratio", "light_ratio", "light_unit_count"), pa.float64())
     found = loads_of(pa.schema(kinds | {"is_leader": pa.bool_()}).empty_table())
     assert (found.topics, len(found.topic)) == ((), 0)
+
+
+def test_sums_and_shares():
+    assert sum_by(np.array([0, 2, 0]), np.array([1, 5, 2]), 3).tolist() == [3, 0, 5]
+    assert expected_shares([1, 1, 2]).tolist() == [0.25, 0.25, 0.5]

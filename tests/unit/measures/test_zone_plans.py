@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.measures.zone_plans import (
+    ZoneBytes,
     ZoneLoads,
     diff_placements,
     even_rack_aware,
@@ -163,3 +164,8 @@ def test_a_zone_with_too_many_producers_leads_a_topic_less():
     planned, is_cut = even_rack_aware(partitions, BROKERS, loads, target_ratio=TARGET)
     assert not is_cut
     assert max(rate_brokers(loads.make_rack_aware(planned, RACKS).with_loads(planned), BROKERS).values()) <= 1.5
+
+
+def test_bytes_between_zones():
+    sums = sum_between_zones([part(0, 1, (1, 2), load_bytes=9)], loads_of({0: {"a": 4.0, "b": 5.0}}), RACKS)
+    assert sums == ZoneBytes(produce=5.0, replication=9.0)

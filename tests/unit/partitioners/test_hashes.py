@@ -20,49 +20,40 @@ def hashed_text(text):
 
 
 ANOTHER = b"this is another string with more length to it perhaps"
+SIGNED = {
+    (HashName.MURMUR2, "Kafka, UtilsTest.testMurmur2; franz-go has the same"): {
+        b"21": -973932308, b"foobar": -790332482, b"a-little-bit-long-string": -985981536, b"abc": 479470107,
+        b"a-little-bit-longer-string": -1486304829, b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    },
+    (HashName.MURMUR2, "KafkaJS, default/murmur2.spec.js; platformatic has the same"): {
+        b"0": 971027396, b"1": -1993445489, b"128": -326012175, b"16384": -325739742, b"100:48069": 1009543857,
+    },
+    (HashName.KAFKAJS_MURMUR2, "KafkaJS, legacy/murmur2.spec.js, in doubles"): {
+        b"0": 272173970, b"1": 1311020360, b"128": 2053105854, b"2187": -2081355488, b"16384": 204404061,
+        b"78125": -677491393, b"10000000": -1778616326, b"170859375": 102939717,
+    },
+}  # fmt: skip  # vectors, several a line
+UNSIGNED = {
+    (HashName.MURMUR2, "librdkafka, rdmurmur2.c"): {
+        b"kafka": 0xD067CF64, b"giberish123456789": 0x8F552B0C, b"1234": 0x9FC97B14, b"234": 0xE7C009CA, b"4": 0x5A4B5CA1,
+    },
+    (HashName.MURMUR2, "Sarama, partitioner_test.go"): {
+        b"foo": 597841616, b"bar": 988958145, b"baz": 1973573280, b"": 275646681, b"sarama": 770765511,
+    },
+    (HashName.XXH32, "XXH32's specification and its sanity checks, seed 0"): {
+        b"": 0x02CC5D05, b"a": 0x550D7456, b"abc": 0x32D153FF, b"Nobody inspects the spammish repetition": 0xE2293B2F,
+    },
+}  # fmt: skip  # vectors, several a line
 
 
-@pytest.mark.parametrize(
-    ("key", "signed"),
-    [
-        # Kafka, UtilsTest.testMurmur2 (franz-go has the same six)
-        (b"21", -973932308),
-        (b"foobar", -790332482),
-        (b"a-little-bit-long-string", -985981536),
-        (b"a-little-bit-longer-string", -1486304829),
-        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
-        (b"abc", 479470107),
-        # KafkaJS, default/murmur2.spec.js (platformatic has the same)
-        (b"0", 971027396),
-        (b"1", -1993445489),
-        (b"128", -326012175),
-        (b"16384", -325739742),
-        (b"100:48069", 1009543857),
-    ],
-)
-def test_murmur2_as_java_prints_it(key, signed):
-    assert to_signed(hashed(HashName.MURMUR2, key)) == signed
+@pytest.mark.parametrize(("of", "vectors"), SIGNED.items(), ids=[source for _, source in SIGNED])
+def test_hashes_as_signed_numbers(of, vectors):
+    assert {key: to_signed(hashed(of[0], key)) for key in vectors} == vectors
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        # librdkafka, rdmurmur2.c; "kafka" is in Sarama's list too
-        (b"kafka", 0xD067CF64),
-        (b"giberish123456789", 0x8F552B0C),
-        (b"1234", 0x9FC97B14),
-        (b"234", 0xE7C009CA),
-        (b"4", 0x5A4B5CA1),
-        # Sarama, partitioner_test.go
-        (b"foo", 597841616),
-        (b"bar", 988958145),
-        (b"baz", 1973573280),
-        (b"", 275646681),
-        (b"sarama", 770765511),
-    ],
-)
-def test_murmur2_unsigned(key, value):
-    assert hashed(HashName.MURMUR2, key) == value
+@pytest.mark.parametrize(("of", "vectors"), UNSIGNED.items(), ids=[source for _, source in UNSIGNED])
+def test_hashes_as_numbers_without_a_sign(of, vectors):
+    assert {key: hashed(of[0], key) for key in vectors} == vectors
 
 
 @pytest.mark.parametrize(
@@ -96,24 +87,6 @@ def test_fnv1a_at_the_smallest_int():
     assert (value, Mask.MAGNITUDE.apply(value), Mask.MAGNITUDE_OR_ZERO.apply(value)) == (2**31, 2**31, 0)
 
 
-@pytest.mark.parametrize(
-    ("key", "signed"),
-    [
-        # KafkaJS, legacy/murmur2.spec.js
-        (b"0", 272173970),
-        (b"1", 1311020360),
-        (b"128", 2053105854),
-        (b"2187", -2081355488),
-        (b"16384", 204404061),
-        (b"78125", -677491393),
-        (b"10000000", -1778616326),
-        (b"170859375", 102939717),
-    ],
-)
-def test_murmur2_in_doubles(key, signed):
-    assert to_signed(hashed(HashName.KAFKAJS_MURMUR2, key)) == signed
-
-
 def test_pulsars_hashes():
     """Oracle: Pulsar's HashTest."""
     texts = ("keykeykeykeykey1", "keykeykey2")
@@ -127,20 +100,6 @@ def test_java_hashes_by_hand():
     assert to_signed(hashed_text("polygenelubricants")) == -(2**31)
     assert hashed(HashName.JAVA_ARRAY, b"\xff\x02") == (31 * (31 - 1) + 2)
     assert hashed(HashName.JAVA_ARRAY, b"") == 1
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    # XXH32's specification and its sanity checks, seed 0
-    [
-        (b"", 0x02CC5D05),
-        (b"a", 0x550D7456),
-        (b"abc", 0x32D153FF),
-        (b"Nobody inspects the spammish repetition", 0xE2293B2F),
-    ],
-)
-def test_xxh32(key, value):
-    assert hashed(HashName.XXH32, key) == value
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from pipeline.measures.assignors import balance_group, hash_map_order
 from pipeline.transforms.topic_health import measure_groups
 
 
@@ -120,3 +121,15 @@ def test_groups_that_a_broker_makes_up_are_not_assigned_anew_without_end(monkeyp
     found = measure_groups(rows, loaded("a", *range(10)), START).to_pylist()
     assert [bool(row["busiest_ratio_under"]) for row in found] == [True] * 3 + [False] * 6
     assert all(row["busiest_ratio"] for row in found)
+
+
+def test_a_group_now_and_under_the_assignors():
+    owned = {"x": [("a", 0), ("b", 0)], "y": [("a", 1)], "z": []}
+    now, under = balance_group(owned, {"a": [0, 1], "b": [0]}, {("a", 0): 10, ("a", 1): 10, ("b", 0): 40})
+    assert now == pytest.approx(2.5)
+    others = dict.fromkeys(("roundrobin", "sticky", "cooperative-sticky", "uniform"), 2.0)
+    assert under == pytest.approx({"range": 2.5, **others})
+
+
+def test_members_in_the_order_of_javas_map():
+    assert hash_map_order(["a", "b", "q"]) == ["a", "q", "b"]  # 97, 98 and 113 of 16 buckets

@@ -20,14 +20,8 @@ def test_batches():
     second = BATCH.replace("lz4", "NONE").replace("CreateTime", "LogAppendTime")
     text = "\n".join(
         (
-            "some log line",
-            "Dumping b/t-0/00000000000000000000.log",
-            "Log starting offset: 1",
-            BATCH,
-            "",
-            second.replace("isvalid: true", "isvalid: false") + "\r",
-            "~~~~",
-            "words after a fence",
+            *("some log line", "Dumping b/t-0/00000000000000000000.log", "Log starting offset: 1", BATCH, ""),
+            *(second.replace("isvalid: true", "isvalid: false") + "\r", "~~~~", "words after a fence"),
         )
     )
     file = parse_dumped_segment(text)
