@@ -114,6 +114,8 @@ class _Collector:
         self._progress = {one.key: one for one in (self._before.progress if self._before else ())}
         self._held: dict[Kind, list[pa.Table]] = defaultdict(list)
         self._held_bytes = self._number = 0
+        self._dropped_until_ms = self._before.dropped_until_ms if self._before else -1
+        self._unread: list[tuple[str, str, int]] = []
         self.done = CollectorReport(host)
 
     def run(self) -> CollectorReport:
@@ -128,7 +130,8 @@ class _Collector:
         all_problems = [*self._tree.problems, *problems, *replica_problems]
         began_s = self._rate_limit.clock()
         for directory, partition in self._choose(history.state_at(request.as_of_ms)):
-            progress = self._progress.get((partition.topic, partition.topic_id or "", partition.partition))
+            key = partition.topic, partition.topic_id or "", partition.partition
+            progress = self._progress.get(key)
             reads, unit_bytes = plan_reads([(directory, partition)]), request.unit_bytes
             try:
                 for unit in read_partition(reads, progress, self._settings, name=self._name, unit_bytes=unit_bytes):
@@ -138,6 +141,7 @@ class _Collector:
                         self._commit(self._before.collected_at_ms if self._before else -1)
             except OSError as error:
                 all_problems.append(Problem.of_error(partition.path, error))
+                self._unread.append(key)
         self.done.problem_count = len(all_problems)
         tree = LogTree(directories=tuple(map(self._renamed, self._tree.directories)))
         renamed = tuple(replace(one, log_directory=self._name(one.log_directory)) for one in replicas)
@@ -155,7 +159,9 @@ class _Collector:
             if partition.is_cluster_metadata or leader != directory.broker_id:
                 continue
             key = (partition.topic, partition.topic_id or "", partition.partition)
-            if fits_topics(partition.topic, topics) and (key not in chosen or partition.length > chosen[key][1].length):
+            if not fits_topics(partition.topic, topics):
+                self._unread.append(key)
+            elif key not in chosen or partition.length > chosen[key][1].length:
                 chosen[key] = (directory, partition)
         self.done.partition_count = len(chosen)
         return [chosen[key] for key in sorted(chosen)]
@@ -179,10 +185,14 @@ class _Collector:
         self._held_bytes = 0
         old = [part for part in self._parts if max(part.end_ms, part.collected_at_ms) < oldest_ms]
         self._parts = [part for part in self._parts if part not in old]
+        ends_ms = (part.end_ms + self._settings.window_ms for part in old if part.end_ms >= 0)
+        self._dropped_until_ms = max(self._dropped_until_ms, *ends_ms, -1)
         here = {(p.topic, p.topic_id or "", p.partition) for _, p in self._tree.iter_partitions()}
-        if state is None:
+        unread = {*self._unread}
+        if state is None:  # it speaks of the last whole reading
             nothing = HostState.of(LogTree(), None, replicas=(), problems=())
             state = nothing if self._before is None else self._before.state
+            unread |= {*(self._before.unread if self._before else ())}
         manifest = Manifest(
             host=self.done.host,
             collected_as=self._collected_as,
@@ -190,6 +200,8 @@ class _Collector:
             state=state,
             parts=tuple(self._parts),
             progress=tuple(p for k, p in sorted(self._progress.items()) if k in here or p.collected_at_ms >= oldest_ms),
+            dropped_until_ms=self._dropped_until_ms,
+            unread=tuple(sorted(unread)),
         )
         self.done.written_bytes["manifest"] += write_manifest(self._folder, manifest)
         for part in old:

@@ -44,6 +44,7 @@ _OF_HISTORY = ("brokers", "topic_configs", "default_configs", "state_source", "k
 
 Count = Annotated[int, Field(ge=0, lt=_INT64)]
 Instant = Annotated[int, Field(ge=-1, le=LATEST_MS)]
+Partition = Annotated[int, Field(ge=0, le=MAX_PARTITION_NUMBER)]
 
 
 class _Stored(BaseModel):
@@ -90,7 +91,7 @@ class SegmentTotals(_Stored):
 class LogProgress(_Stored):
     topic: str
     topic_id: str
-    partition: int = Field(ge=0, le=MAX_PARTITION_NUMBER)
+    partition: Partition
     next_offset: Count
     base_offset: Count  # of the segment under way
     position: Count  # in that file, of the batch that begins at or after `next_offset`
@@ -231,6 +232,8 @@ class Manifest(_Stored):
     state: HostState
     parts: tuple[Part, ...] = ()
     progress: tuple[LogProgress, ...] = ()
+    dropped_until_ms: Instant = -1  # end of the newest window of which parts were deleted, as their time was over
+    unread: tuple[tuple[str, str, Partition], ...] = ()  # logs that its `topics` leave out, or that could not be read
 
     @model_validator(mode="after")
     def _nothing_is_named_twice(self) -> Self:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Literal, Self
 
 from pipeline.config.storage import Location, is_remote
-from pipeline.model.log import Problem, fits_topics
+from pipeline.model.cluster import Timeline
+from pipeline.model.log import Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow, format_instant, spanning
 from pipeline.sources.kinds.log_directories import LogDirectories
@@ -92,21 +93,45 @@ class Collected(RecordSource):
 
         hosts, doubts = ((), ()) if reading.collected is None else (reading.collected.hosts, reading.collected.doubts)
         manifests = [host.manifest for host in hosts]
-        since = (one for one in manifests if one.collected_at_ms >= window.end_ms)
+        active, held = (
+            list_active(reading, window),
+            [one for one in manifests if one.dropped_until_ms <= window.start_ms],
+        )
+        since = (one for one in held if one.collected_at_ms >= window.end_ms)
         arrived = {directory.broker_id for one in since for directory in one.state.directories}
         counted = [one for one in reading.directory_counts if one in arrived]
         weighed = weigh_disks(reading, window, counted)
-        active = list_active(reading, window)
         ends_ms = [(host.name, host.manifest.collected_at_ms) for host in hosts if host.broker_ids & active]
         late = [f"{name} (until {format_instant(max(0, at))})" for name, at in ends_ms if at < window.end_ms]
+        gone = [host.name for host in hosts if host.manifest not in held and host.broker_ids & active]
         named = name_some("not collected since the window's end:", late), name_some(NOT_AS_HOSTS_SAY, doubts)
-        missing = [weighed.missing, *named]
+        gone_parts = name_some("parts were deleted (`collect --keep`) by", gone)
+        unread = name_some(
+            "logs that collectors could not read, or leave out (`topics`):", _list_unread(reading, window)
+        )
+        missing = [weighed.missing, *named, gone_parts, unread]
         # what collectors read is as recent as they are: nobody may write to the cluster
         known = (at_ms for one in manifests for at_ms in (one.collected_at_ms, *(part.newest_ms for part in one.parts)))
         newest = max(known, default=-1)
         return SourceAvailability(
-            (weighed.expected_count or 0) + len(doubts),
+            (weighed.expected_count or 0) + len(doubts) + bool(unread),
             weighed.arrived_count,
             "; ".join(filter(None, missing)),
             newest_ms if newest < 0 else newest,
         )
+
+
+def _list_unread(reading: ClusterReading, window: TimeWindow) -> list[str]:
+    """Partitions that a host's broker led at a window's begin or end, and that its collector did not read until then."""
+    history, unread = reading.history, set()
+    moments_ms = [max(at_ms, history.known_since_ms or 0) for at_ms in (window.start_ms, window.end_ms)]
+    for host in reading.collected.hosts if reading.collected else ():
+        read_until_ms = {one.key: one.read_until_ms for one in host.manifest.progress}
+        for topic, topic_id, partition in host.manifest.unread:
+            key = TopicPartition(topic, partition)
+            states = (history.partitions.get(key, Timeline()).at(at_ms) for at_ms in moments_ms)
+            is_led = any(state is not None and state.leader_id in host.broker_ids for state in states)
+            is_behind = read_until_ms.get((topic, topic_id, partition), -1) < window.end_ms
+            if is_led and is_behind and fits_topics(topic, reading.topics):
+                unread.add(str(key))
+    return sorted(unread)

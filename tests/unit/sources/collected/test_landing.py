@@ -3,10 +3,13 @@
 A cluster of three brokers, each collected on its own host; then one host's folder is written by somebody else.
 """
 
+import errno
 import os
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +19,7 @@ import pytest
 
 from pipeline.errors import InputError, StorageError
 from pipeline.model.window import TimeWindow, format_instant, instant_of
+from pipeline.sources.collected import collector
 from pipeline.sources.collected.host import iter_window_rows, read_hosts, read_rows
 from pipeline.sources.collected.manifest import MANIFEST
 from pipeline.sources.collected.stored_folder import StoredFolder
@@ -382,3 +386,48 @@ def test_a_rotten_part_stops_no_other_and_is_named_once(config, three, act, reas
     assert problem["path"] == str(part)
     assert reason in problem["reason"]
     assert reason in reading.collected.doubting(found, ()).doubts[0]
+
+
+def collect_first(config, landing, tmp_path, **fields):
+    """Collects broker 1 once more; what the window then has."""
+    run_collector(config, SimpleNamespace(root=tmp_path / "disk1"), landing, **fields)
+    tell(landing, "broker-1", *own_partitions())
+    return weigh(landing, read_landing(landing))
+
+
+def test_a_window_of_which_a_collector_deleted_its_parts_lacks_that_broker(config, three, tmp_path):
+    """Shares were those of the other brokers: where one host keeps parts for less long, or its clock runs ahead for a day."""
+    collect_first(config, three, tmp_path, as_of_ms=NOW_MS + 8 * DAY_MS)
+    found = collect_first(config, three, tmp_path)
+    assert read_offsets(config, three).keys() == {1, 2}
+    assert (found.expected_count, found.arrived_count) == (3, 2)
+    assert found.missing.endswith("parts were deleted (`collect --keep`) by broker-1")
+
+
+def leave_out(config, _):
+    """The host has an older copy of the configuration."""
+    return config.model_copy(
+        update={"clusters": {"demo": config.clusters["demo"].model_copy(update={"topics": ("other*",)})}}
+    )
+
+
+def fail(config, monkeypatch):
+    """The disk answers with errors of input and output."""
+
+    def read(reads, *_, **__):
+        raise OSError(errno.EIO, "Input/output error", reads[0].path)
+
+    monkeypatch.setattr(collector, "read_partition", read)
+    return config
+
+
+@pytest.mark.parametrize("harm", [leave_out, fail])
+def test_what_a_collector_did_not_read_of_its_broker_is_missing(config, three, tmp_path, monkeypatch, harm):
+    shutil.rmtree(f"{three.location}/broker-1")
+    found = collect_first(harm(config, monkeypatch), three, tmp_path)
+    assert read_offsets(config, three).keys() == {1, 2}
+    assert (found.expected_count, found.arrived_count) == (4, 3)
+    assert found.missing == "logs that collectors could not read, or leave out (`topics`): orders-0"
+    monkeypatch.undo()
+    assert collect_first(config, three, tmp_path).missing == ""
+    assert read_offsets(config, three) == ALL_OFFSETS
