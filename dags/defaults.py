@@ -13,9 +13,9 @@ from dags.report_link import ReportLink
 from pipeline import errors
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.sections import AirflowNames
-from pipeline.config_file import load_config
+from pipeline.config_file import load_usable
 
-_NAMES = load_config().airflow
+_NAMES = load_usable().airflow
 
 INGESTED = Asset(name=_NAMES.name("ingested"), uri="x-partition-health://ingested")  # committed windows
 
@@ -77,7 +77,7 @@ def turns(config: PipelineConfig) -> list[int]:
 def each_cluster(config: PipelineConfig, priority: int = 1) -> dict[str, Any]:
     """Settings of a task mapped to clusters: of several, one that goes wrong is tried for minutes only, as others wait."""
     settings: dict[str, Any] = {"map_index_template": "{{ cluster }}", "priority_weight": priority}
-    if len(config.clusters) > 1:
+    if len(config.cluster_names) > 1:
         settings |= {"retries": 2, "execution_timeout": config.late_after, "on_failure_callback": None}
     return settings
 
@@ -89,7 +89,7 @@ def link_reports(dag: DAG) -> None:
 
 def dag_settings(name: str, doc: str | None, *, of_windows: bool = True) -> dict[str, Any]:
     """A DAG's id (`name` and prefix), page, shared settings; one about windows takes a range of them, tells if it is late."""
-    config = load_config()
+    config = load_usable()
     owners = ", ".join(dict.fromkeys(cluster.owner for cluster in config.clusters.values() if cluster.owner))
     owner = owners if len(owners) <= _LONGEST_OWNER else f"{owners[: _LONGEST_OWNER - 1]}…"
     settings: dict[str, Any] = {

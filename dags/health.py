@@ -25,9 +25,9 @@ from airflow.sdk import DAG, PartitionedAssetTimetable, TriggerRule, task
 
 from dags.defaults import JUDGED, REPLAYED, dag_settings, each_cluster, link_reports, turns
 from dags.phases import show_phases
-from pipeline.config_file import load_config
+from pipeline.config_file import load_usable
 
-_CONFIG = load_config()
+_CONFIG = load_usable()
 
 with DAG(schedule=PartitionedAssetTimetable(assets=REPLAYED), **dag_settings("health", __doc__)) as dag:
 

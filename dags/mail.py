@@ -16,7 +16,7 @@ from dags.secrets import lend_secrets
 from pipeline.alerting.message import ID_DOMAIN, format_subject
 from pipeline.config.mail import Smtp
 from pipeline.config.pipeline_config import PipelineConfig
-from pipeline.config_file import load_config
+from pipeline.config_file import load_usable
 from pipeline.jobs import deliver_alerts
 from pipeline.model.number_text import escape_hidden
 
@@ -55,7 +55,7 @@ def configured_smtp(config: PipelineConfig) -> Smtp | None:
 
 
 def deliver_queued(now_ms: int) -> list[str]:
-    config = load_config()
+    config = load_usable()
     lend_secrets(config)
     report = deliver_alerts.run(config, configured_smtp(config), now_ms=now_ms)
     report.check()
@@ -64,7 +64,7 @@ def deliver_queued(now_ms: int) -> list[str]:
 
 def deliver_text(subject: str, text: str) -> str:
     """Sends a plain mail to the platform's people, and what waits in the outbox; queues it where no server takes it."""
-    config = load_config()
+    config = load_usable()
     with contextlib.suppress(Exception):  # a deadline's callback sees no connections
         lend_secrets(config)
     subject, text = escape_hidden(subject), escape_hidden(text, keep="\n")  # a task's log may hold half a character

@@ -12,7 +12,7 @@ from typing import Any
 from airflow.sdk import DAG, task
 
 from dags.defaults import dag_settings
-from pipeline.config_file import load_config
+from pipeline.config_file import load_usable
 
 with DAG(schedule="30 2 * * *", **dag_settings("maintenance", __doc__, of_windows=False)) as dag:
 
@@ -22,7 +22,7 @@ with DAG(schedule="30 2 * * *", **dag_settings("maintenance", __doc__, of_window
         from pipeline.jobs import maintain as job
         from pipeline.model.window import milliseconds_of
 
-        return list(job.run(load_config(), now_ms=milliseconds_of(ti.start_date)).notes)
+        return list(job.run(load_usable(), now_ms=milliseconds_of(ti.start_date)).notes)
 
     @task(pool="default_pool")
     def daily_mail(ti: Any = None) -> list[str]:
@@ -32,8 +32,8 @@ with DAG(schedule="30 2 * * *", **dag_settings("maintenance", __doc__, of_window
         from pipeline.model.window import milliseconds_of
 
         now_ms = milliseconds_of(ti.start_date)
-        return [*job.run(load_config(), now_ms=now_ms).notes, *deliver_queued(now_ms)]
+        return [*job.run(load_usable(), now_ms=now_ms).notes, *deliver_queued(now_ms)]
 
     maintain()
-    if load_config().mail.daily:
+    if load_usable().mail.daily:
         daily_mail()

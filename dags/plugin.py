@@ -38,12 +38,12 @@ def ensure_writer_pool() -> None:
 
 def plan_pool() -> tuple[str, int]:
     from pipeline.config.sections import AirflowNames
-    from pipeline.config_file import load_config
+    from pipeline.config_file import load_usable
     from pipeline.environment import count_steps_at_once
     from pipeline.errors import ConfigError
 
     try:
-        config = load_config()
+        config = load_usable()
     except ConfigError:  # DAG files report it
         return AirflowNames().name(WRITERS), 1
     return config.airflow.name(WRITERS), count_steps_at_once(len(config.clusters))

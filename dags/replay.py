@@ -21,9 +21,9 @@ from airflow.sdk import DAG, PartitionedAssetTimetable, task
 
 from dags.defaults import INGESTED, REPLAYED, dag_settings, each_cluster, link_reports, turns
 from dags.phases import show_phases
-from pipeline.config_file import load_config
+from pipeline.config_file import load_usable
 
-_CONFIG = load_config()
+_CONFIG = load_usable()
 
 with DAG(schedule=PartitionedAssetTimetable(assets=INGESTED), **dag_settings("replay", __doc__)) as dag:
 

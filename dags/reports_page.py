@@ -39,10 +39,10 @@ def make_app() -> Any:
     from fastapi.responses import HTMLResponse, RedirectResponse
     from sqlalchemy import select
 
-    from pipeline.config_file import load_config
+    from pipeline.config_file import load_usable
     from pipeline.report.page import render_list
 
-    of_windows = [load_config().airflow.name(one) for one in DAGS_OF_WINDOWS]
+    of_windows = [load_usable().airflow.name(one) for one in DAGS_OF_WINDOWS]
     may_look = Depends(requires_access_dag("GET", DagAccessEntity.RUN, of_windows[-1]))
     app = FastAPI(title="Partition health", docs_url=None, redoc_url=None, openapi_url=None)
 
@@ -86,18 +86,18 @@ def is_inside(path: Path, folder: Path) -> bool:
 
 
 def reports_folder() -> Path:
-    from pipeline.config_file import load_config
+    from pipeline.config_file import load_usable
 
-    return load_config().report_path("any", 0).parent
+    return load_usable().report_path("any", 0).parent
 
 
 def span_of_run(partition_key: str | None, conf: Mapping[str, Any] | None) -> TimeWindow | None:
     """Returns the span of a run's windows; None where it names none."""
     from dags.runs import requested_span  # Airflow's SDK
-    from pipeline.config_file import load_config
+    from pipeline.config_file import load_usable
 
     try:
-        return requested_span(load_config(), partition_key, conf or {})
+        return requested_span(load_usable(), partition_key, conf or {})
     except ConfigError:
         return None
 

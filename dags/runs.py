@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from dags.notifiers import mail_failed_clusters, mail_given_up
 from dags.report_link import ReportLink
 from dags.secrets import lend_secrets
 from pipeline.config.pipeline_config import PipelineConfig
-from pipeline.config_file import load_config
+from pipeline.config_file import load_usable
 from pipeline.errors import ConfigError, PipelineError
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
@@ -59,13 +60,27 @@ def take_step(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, 
 
     try:
         begin(at)
-        report = _take_step(name, run, ti, begin)
+        report = _without_hidden(_take_step(name, run, ti, begin))
         leave(ti, run.cluster_name, event=describe_event(report))
     except PipelineError as error:
         reason = escape_hidden(f"{type(error).__name__}: {error}", keep="\n")
         leave(ti, run.cluster_name, phase=at, failure=reason)
         raise
     return report
+
+
+def _without_hidden(report: StepReport) -> StepReport:
+    """The same without what Airflow's database refuses: Postgres takes no NUL in JSON, and names may hold one."""
+    notes, warnings, (verdict,) = (
+        tuple(escape_hidden(line, keep="\n") for line in lines)
+        for lines in (report.notes, report.warnings, (report.verdict,))
+    )
+    return replace(report, notes=notes, warnings=warnings, verdict=verdict)
+
+
+def list_names(config: PipelineConfig, task_id: str) -> tuple[str, ...]:
+    """Clusters that a step has a task for; `ingest` also for those that are unusable, and no other step."""
+    return config.cluster_names if task_id == "ingest" else tuple(config.clusters)
 
 
 def take_up_lost(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> None:
@@ -87,8 +102,14 @@ def take_up_lost(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[st
 def _find_run(turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> RunContext:
     """The run of the cluster whose turn it is; names the task after it."""
     ti.task.operator_extra_links = (ReportLink(),)  # Airflow makes the task of a mapped one without its links
-    config = load_config()
+    config = load_usable()
     lend_secrets(config)
+    names = (params["cluster"],) if params.get("cluster") else config.cluster_names
+    for name in names[turn : turn + 1]:
+        if reason := config.unusable.get(name):
+            get_current_context()["cluster"] = name  # type: ignore[typeddict-unknown-key]  # names the task
+            leave(ti, name, failure=reason)
+            raise ConfigError(reason)
     span, now_ms = requested_span(config, dag_run.partition_key, params), milliseconds_of(ti.start_date)
     asked: dict[str, Any] = {name: params.get(name) for name in ("cluster", "notify")}
     runs = plan_runs(config, span, run_id=dag_run.run_id, now_ms=now_ms, **asked)[turn : turn + 1]
@@ -130,14 +151,14 @@ def hand_over_clusters(
     task_id: str, dag_run: Any, ti: Any, params: Mapping[str, Any], *, needs_one: bool = True
 ) -> dict[str, Any]:
     """What an asset's event carries of the clusters that are done; mails the failures of the others, if of several."""
-    config = load_config()
-    names = [params["cluster"]] if params.get("cluster") else list(config.clusters)
+    config = load_usable()
+    names = [params["cluster"]] if params.get("cluster") else list_names(config, task_id)
     left = read_left(ti, task_id, len(names))
     done, failed = (
         {name: value for one in left for name, value in (one.get(kind) or {}).items()} for kind in ("event", "failure")
     )
     missing = {name: failed.get(name, UNKNOWN_FAILURE) for name in names if name not in done}
-    if missing and len(config.clusters) > 1:
+    if missing and len(config.cluster_names) > 1:
         try:
             mail_failed_clusters(ti, dag_run, task_id, missing, of=len(names))
         except Exception:  # no mail server holds up clusters that are done

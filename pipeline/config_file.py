@@ -1,8 +1,11 @@
 """Reads the configuration that `PARTITION_HEALTH_CONFIG` names; relative paths in it are taken from the file's own folder."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.yaml_file import find_yaml
@@ -14,14 +17,39 @@ CONFIG_VARIABLE = "PARTITION_HEALTH_CONFIG"
 DEFAULT_CONFIG = "partition-health.yaml"
 
 
-def load_config(path: Path | None = None) -> PipelineConfig:
-    """Reads and validates a file, else that of the environment or of this folder; `ConfigError` names every wrong key."""
+def load_config(path: Path | None = None, *, is_lenient: bool = False) -> PipelineConfig:
+    """Reads and validates a file, else that of the environment or of this folder; `ConfigError` names every wrong key.
+
+    If it `is_lenient`, clusters that alone are wrong are `unusable`, as long as another one is not.
+    """
     path = path or config_path()
     document = find_yaml(path)
     if document is None:
         raise ConfigError(f"no configuration at {path}: pass --config FILE or set {CONFIG_VARIABLE}")
     file = path.resolve()
-    return document.validate(PipelineConfig, context={"folder": file.parent, "file": file})
+    context: dict[str, Any] = {"folder": file.parent, "file": file}
+    try:
+        return document.validate(PipelineConfig, context=context)
+    except ConfigError as error:
+        names = _find_wrong_clusters(error) if is_lenient else set()
+        if not names or names >= document.value["clusters"].keys():
+            raise
+        usable = {name: own for name, own in document.value["clusters"].items() if name not in names}
+        context |= {"unusable": dict.fromkeys(sorted(names), str(error))}
+        return replace(document, value=document.value | {"clusters": usable}).validate(PipelineConfig, context=context)
+
+
+def load_usable() -> PipelineConfig:
+    """The configuration for what must go on for other clusters where one is wrong."""
+    return load_config(is_lenient=True)
+
+
+def _find_wrong_clusters(error: ConfigError) -> set[str]:
+    """Names of the clusters that an error is about; none where it is about more."""
+    wrong = error.__cause__.errors(include_url=False) if isinstance(error.__cause__, ValidationError) else ()
+    places = {one["loc"][:2] for one in wrong if one["type"] != "default_factory_not_called"}
+    is_of_clusters = all(place[:1] == ("clusters",) and len(place) > 1 for place in places)
+    return {str(name) for _, name in places} if is_of_clusters else set()
 
 
 def config_path() -> Path:

@@ -202,7 +202,7 @@ def keep_firing(config: PipelineConfig, *, now_ms: int) -> list[str]:
         fading = [
             (message_id, payload)
             for message_id, payload, cluster, incident_id, rule, subject in list_fading(
-                config.warehouse, alertmanager.name, config.clusters, now_ms - keep_ms // 2
+                config.warehouse, alertmanager.name, config.cluster_names, now_ms - keep_ms // 2
             )
             if not any(mute.fits(now_ms, cluster, rule, subject, [incident_id]) for mute in mutes)
         ]

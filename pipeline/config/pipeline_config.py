@@ -125,7 +125,9 @@ class Spark(Section):
     @classmethod
     def _check_remote(cls, address: str | None) -> str | None:
         if address is not None and not address.startswith("sc://"):
-            raise ValueError(f"{address}: expected the address of a Spark Connect server, such as sc://host:15002")
+            raise ValueError(
+                "expected the address of a Spark Connect server, such as sc://host:15002"
+            )  # it may hold a token
         return address
 
     @property
@@ -167,6 +169,7 @@ class PipelineConfig(Section):
 
     model_config = ConfigDict(defer_build=True)
     _file: Path | None = PrivateAttr(None)  # where it was read from: `file` in the context of the validation
+    _unusable: dict[str, str] = PrivateAttr(default_factory=dict)  # likewise, see `unusable`
 
     storage: Storage = Storage()
     warehouse: ConfigFolder
@@ -190,7 +193,17 @@ class PipelineConfig(Section):
     @model_validator(mode="after")
     def _keep_file(self, validation: ValidationInfo) -> Self:
         self._file = (validation.context or {}).get("file")
+        self._unusable = (validation.context or {}).get("unusable", {})
         return self
+
+    @property
+    def unusable(self) -> dict[str, str]:
+        """Clusters that were left out as they are wrong, each with the reason: nothing of theirs is removed."""
+        return self._unusable
+
+    @property
+    def cluster_names(self) -> tuple[str, ...]:
+        return (*self.clusters, *self.unusable)
 
     def command(self, name: str) -> str:
         given = "" if self._file is None else f" --config {shlex.quote(str(self._file))}"
@@ -249,7 +262,7 @@ class PipelineConfig(Section):
 
     @model_validator(mode="after")
     def _known_clusters(self) -> Self:
-        unknown = [name for name in self.keys.clear_topics if name not in self.clusters]
+        unknown = [name for name in self.keys.clear_topics if name not in self.cluster_names]
         if unknown:
             raise ValueError(f"keys.clear_topics names clusters that are not configured: {', '.join(unknown)}")
         return self

@@ -45,4 +45,4 @@ def plan_schedule(window: timedelta, grace: timedelta) -> Schedule:
 def schedule_end_date(config: PipelineConfig) -> datetime | None:
     """When scheduling ends: for recordings, which are backfilled, after their last window; None where a cluster is live."""
     ends = [cluster.as_of for cluster in config.clusters.values()]
-    return None if None in ends else max(filter(None, ends)) + config.window + config.grace
+    return None if None in ends or config.unusable else max(filter(None, ends)) + config.window + config.grace

@@ -23,14 +23,15 @@ _RECENT = 3  # windows, an hour at least: where none of these is judged, nobody 
 def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
     """Queues it once a day, however often it is called; recordings end at their own `as_of`."""
     ensure_tables(config.warehouse, (VERDICTS, INCIDENTS))
-    content = describe_day([_look_at(config, name, now_ms) for name in config.clusters], now_ms)
+    content = describe_day([_look_at(config, name, now_ms) for name in config.cluster_names], now_ms)
     message = render_message(content, sender=config.mail.sender, recipients=config.mail.to, now_ms=now_ms)
     queue(config.warehouse, message, run_id="day")
     return JobReport(notes=(content.subject_line,))
 
 
 def _look_at(config: PipelineConfig, name: str, now_ms: int) -> ClusterDay:
-    as_of, window_ms = config.clusters[name].as_of, milliseconds_of(config.window)
+    as_of = config.clusters[name].as_of if name in config.clusters else None
+    window_ms = milliseconds_of(config.window)
     end_ms = (now_ms if as_of is None else milliseconds_of(as_of)) - milliseconds_of(config.grace)
     end_ms -= end_ms % window_ms
     day_ms = end_ms - DAY_MS

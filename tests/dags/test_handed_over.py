@@ -86,6 +86,30 @@ def test_a_reason_holds_nothing_that_airflows_database_refuses(tmp_path):
     assert json.loads(done.stdout.splitlines()[-1]) == {"phase": {"one": "sources"}, "failure": {"one": reason}}
 
 
+SAYING = """
+import json
+from types import SimpleNamespace
+from dags import runs
+from pipeline.steps import StepReport
+
+said = StepReport(notes=("topic a\\0",), warnings=("b\\udcff\\nc",), verdict="d\\0")
+left = []
+runs._find_run = lambda *_: SimpleNamespace(cluster_name="one")
+runs._take_step = lambda *_: said
+ti = SimpleNamespace(task=SimpleNamespace(), try_number=1, xcom_push=lambda key, value: left.append(value))
+report = runs.take_step("judge_windows", 0, None, ti, {})
+event = left[-1]["event"]["one"]
+print(json.dumps([runs.describe_report(report), report.verdict, event["summary"], event["warnings"]]))
+"""
+
+
+def test_neither_notes_nor_an_event_hold_what_airflows_database_refuses(tmp_path):
+    """A metadata log gives a topic any name; the task failed after its commit, with each try."""
+    done = run_script(tmp_path, SAYING)
+    warning = "b\\udcff\nc"
+    assert json.loads(done.stdout.splitlines()[-1]) == [["topic a\\x00", warning], "d\\x00", "d\\x00", [warning]]
+
+
 EVENTS = """
 import json
 from dags.runs import describe_event

@@ -30,13 +30,13 @@ def ran(described, capture_slice, tmp_path_factory):
     away = {"sources": [{"kind": "live_cluster", "bootstrap_servers": f"127.0.0.1:{port}"}]}
     damaged = well | {"sources": [{"kind": "log_directories", "paths": [str(folder / "damaged")]}]}
     lost = well | {"sources": [{"kind": "log_directories", "paths": [str(folder / "nowhere")]}]}
-    document["clusters"] = {"damaged": damaged, "lost": lost, "away": away, "well": well}
+    document["clusters"] = {"damaged": damaged, "lost": lost, "away": away, "mistyped": {"source": []}, "well": well}
     config = folder / "partition-health.yaml"
     config.write_text(yaml.safe_dump(document, sort_keys=False))
     home = described["home"].copy_to(folder / "airflow", config)
     window = str(capture_slice.windows[0])
     ran = home.run_script("run_dags", *(f"partition_health_{dag_id}={window}" for dag_id in DAG_IDS))
-    return dict(zip(DAG_IDS, ran, strict=True)), load_config(config)
+    return dict(zip(DAG_IDS, ran, strict=True)), load_config(config, is_lenient=True)
 
 
 def test_each_cluster_is_a_task_under_its_name_and_only_its_own_fails(ran):
@@ -49,6 +49,7 @@ def test_each_cluster_is_a_task_under_its_name_and_only_its_own_fails(ran):
         "ingest[lost]": ["failed", 1],
         "ingest[away]": ["success", 1],
         "ingest[well]": ["success", 1],
+        "ingest[mistyped]": ["failed", 1],
         "hand_over": ["success", 1],
     }
     assert ingest["phases"] == {"sources": "failed", "bronze_and_silver": "upstream_failed", "gate": "failed"}
@@ -72,9 +73,10 @@ def test_one_mail_tells_of_all_that_failed(ran):
     _, config = ran
     mails = [read_mail(path.read_bytes()) for path in config.outbox.glob("failure*.eml")]
     (mail,) = mails
-    assert mail["Subject"].startswith("[partition health] 2 of 4 clusters failed in partition_health_ingest.ingest: ")
+    assert mail["Subject"].startswith("[partition health] 3 of 5 clusters failed in partition_health_ingest.ingest: ")
     text = mail.get_content()
     assert ["damaged:" in text, "lost:" in text, "away:" in text, "well:" in text] == [True, True, False, False]
+    assert "clusters.mistyped: key sources is missing" in text
 
 
 def test_one_of_several_clusters_holds_up_the_others_for_minutes_only(ran, monkeypatch):
