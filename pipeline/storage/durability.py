@@ -30,6 +30,9 @@ _LOG = "_delta_log"
 _CHECKPOINT, _LAST_CHECKPOINT, _END_OF_PARQUET = ".checkpoint.parquet", "_last_checkpoint", b"PAR1"
 _SHOWN = 600
 _MOST_KEPT = 64  # more than one warehouse has tables
+_OF_VERSION = re.compile(
+    r"\d{20}\.(json|checkpoint\..*parquet)", re.ASCII
+)  # no copy that somebody put aside, as `….json.bak`
 _TREE = re.compile(r"\x1b\[\d*m↳?")  # delta-rs draws the causes of an error as a coloured tree
 
 
@@ -166,7 +169,7 @@ def _find_state(path: Path) -> _LogState | None:
     except FileNotFoundError:
         return None
     # A commit is written as `….json#1` before it has its name: another writer's may be gone a moment later.
-    dated = [name for name in names if name[:20].isdecimal() and "#" not in name]
+    dated = [name for name in names if _OF_VERSION.fullmatch(name)]
     if not dated:
         return None
     # The newest commit; where it was cleaned up, the checkpoint that stands for it: `checkpoint` sorts before `json`.

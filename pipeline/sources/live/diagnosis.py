@@ -79,11 +79,12 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
 
 PROBE_TIMEOUT_S = 5.0
 _RECEIVE_BYTES = 1 << 16
+_MOST_FINAL = 2  # one broker that refuses stops no run, and a wrong password locks no account
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an address cannot be used; `is_final` where the cluster's other addresses would give the same answer."""
+    """Why an address cannot be used; `is_final` where an honest cluster's other addresses would give the same answer."""
 
     reason: str
     is_final: bool = False
@@ -105,7 +106,7 @@ def find_address(source: LiveSettings, addresses: Sequence[str], secrets: Secret
         if failure is None:
             return address
         failures[address] = failure
-        if failure.is_final:
+        if sum(one.is_final for one in failures.values()) == _MOST_FINAL:
             break
     reasons = {failure.reason for failure in failures.values()}
     if len(reasons) > 1:

@@ -242,6 +242,18 @@ def test_each_failure_doubles_the_wait_up_to_six_hours_and_three_days_end_it(con
     assert len(mailbox.kept) == 1
 
 
+def test_what_failed_while_the_clock_was_ahead_leaves_once_it_is_right(config):
+    """It waited until the time came that the clock had shown."""
+    smtp = Smtp(host="127.0.0.1", port=free_port(), tls="none", timeout_s=1)
+    for left in pending(config.warehouse):
+        deliver_alerts.outbox.mark_attempt(config.warehouse, left.message_id, retry_at_ms=NOW_MS + 400 * DAY_MS)
+    with pytest.raises(DeliveryError):  # tried: it is due
+        send(config, smtp)
+    with serving(mailbox := Mailbox()) as working:
+        assert send(config, working, NOW_MS + 6 * 3_600_000).deliveries
+    assert len(mailbox.kept) == 2
+
+
 def test_one_process_delivers_at_a_time(config):
     with delivering(config.warehouse) as is_ours, serving(mailbox := Mailbox()) as smtp:
         report = deliver_alerts.run(config, smtp, now_ms=NOW_MS, wait_s=0.2)

@@ -9,11 +9,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from pipeline.cli.doctor import try_source
+from pipeline.errors import SourceUnreachableError
 from pipeline.sources.kinds import CAPABILITIES, COLUMNS, list_given
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.kinds.tool_texts import DumpLog, GetOffsets
-from pipeline.sources.live.diagnosis import probe_broker
+from pipeline.sources.live.diagnosis import find_address, probe_broker
 from pipeline.sources.live.settings import ClientSettings, Secrets
 from pipeline.tables import TABLES
 from tests.lab.process import free_ports
@@ -129,6 +130,36 @@ def test_an_answer_that_is_too_short_for_its_number_is_none(frame):
     assert "no Kafka broker" in found.reason
 
 
+def refuse(connection, key, correlation):
+    """It speaks Kafka, and closes the connection where it is asked for metadata."""
+    if key == 3:
+        connection.close()
+    reply(connection, correlation, struct.pack(">hihhh", 0, 1, 18, 0, 0))
+
+
+def serve(connection, key, correlation):
+    none = {18: struct.pack(">hihhh", 0, 1, 18, 0, 0), 3: struct.pack(">iii", 0, -1, 0)}
+    reply(connection, correlation, none[key])
+
+
+def reply(connection, correlation, body):
+    connection.sendall(struct.pack(">ii", len(body) + 4, correlation) + body)
+
+
+def test_one_broker_that_refuses_leaves_the_others_to_be_asked():
+    """Whoever ran the first one of `bootstrap_servers` could stop each run of the cluster."""
+    with answering_broker(refuse) as first, answering_broker(serve) as second:
+        addresses = [f"127.0.0.1:{port}" for port in (first, second)]
+        assert find_address(live(*addresses), addresses, Secrets()) == addresses[1]
+
+
+def test_of_brokers_that_all_refuse_two_are_asked():
+    with answering_broker(refuse) as first, answering_broker(refuse) as second, answering_broker(serve) as third:
+        addresses = [f"127.0.0.1:{port}" for port in (first, second, third)]
+        with pytest.raises(SourceUnreachableError, match="answers only after a login"):
+            find_address(live(*addresses), addresses, Secrets())
+
+
 @pytest.mark.parametrize("challenge", [b"hello", b"r=x,s=AAAA,i=4096", b"\xff"])
 def test_a_login_s_answer_that_is_none_is_named(challenge):
     def answer(connection, key, correlation):
@@ -138,7 +169,7 @@ def test_a_login_s_answer_that_is_none_is_named(challenge):
             17: struct.pack(">hih", 0, 1, len(name)) + name,
             36: struct.pack(">hhi", 0, -1, len(challenge)) + challenge,
         }[key]
-        connection.sendall(struct.pack(">ii", len(body) + 4, correlation) + body)
+        reply(connection, correlation, body)
 
     client = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256"}
     settings = ClientSettings(**client, sasl_username="u", sasl_password_variable="P")

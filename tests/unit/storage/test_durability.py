@@ -247,3 +247,14 @@ def test_a_commit_that_another_writer_has_not_named_yet_counts_for_nothing(outbo
     )  # as one that is renamed between a listing and a look
     assert find_version(table_path(outbox, ALERT_OUTBOX)) == 0
     assert open_table(table_path(outbox, ALERT_OUTBOX)).version() == 0
+
+
+@pytest.mark.parametrize("name", ["{}.json.bak", "{}.json.1", "{}.json~", "{}.checkpoint.parquet.old"])
+def test_a_commit_that_somebody_put_aside_counts_for_nothing(outbox, name):
+    """Its number vouched for what was gone with it: windows stayed trusted whose rows no table held any more."""
+    folder = table_path(outbox, ALERT_OUTBOX)
+    kept = find_version(folder)
+    queue(outbox, "a")
+    last = last_commit(folder)
+    last.rename(last.with_name(name.format(last.stem)))
+    assert find_version(folder) == open_table(folder).version() == kept

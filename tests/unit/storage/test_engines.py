@@ -3,8 +3,10 @@
 import pytest
 
 from pipeline.config.pipeline_config import Spark
+from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, SparkFailedError
 from pipeline.storage.engines import running_engine
+from tests.config_files import write_configuration
 from tests.lab.process import free_ports
 
 
@@ -22,3 +24,12 @@ def test_an_address_that_is_none_is_told(address):
     said = r"spark\.remote is no address of a server"
     with pytest.raises(ConfigError, match=said), running_engine(Spark(remote=address), app_name="test"):
         pass
+
+
+def test_an_address_of_another_kind_is_refused_without_its_token(tmp_path):
+    """Airflow shows the error of a configuration to each of its readers."""
+    spark = {"remote": "https://host:443/;use_ssl=true;token=s3cr3t"}
+    cluster = {"sources": [{"kind": "log_directories", "paths": ["logs"]}]}
+    with pytest.raises(ConfigError, match="such as sc://host:15002") as told:
+        load_config(write_configuration(tmp_path, {"demo": cluster}, spark=spark))
+    assert "s3cr3t" not in str(told.value)
