@@ -13,10 +13,10 @@ def failed(of: str, step: str, phase: str, params: Any = None, ti: Any = None) -
     """Runs when the step failed: fails too if it did so in this phase; its mail has left before."""
     from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-    from dags.runs import UNKNOWN_FAILURE, list_names, read_left
+    from dags.runs import UNKNOWN_FAILURE, list_tasked, read_left
     from pipeline.config_file import load_usable
 
-    count = 1 if params.get("cluster") else len(list_names(load_usable(), of))
+    count = 1 if params.get("cluster") else len(list_tasked(load_usable(), of))
     wrong = []
     for left in read_left(ti, of, count):
         if "event" not in left and phase in left.get("phase", {"": PHASES[step][0]}).values():

@@ -78,7 +78,7 @@ def _without_hidden(report: StepReport) -> StepReport:
     return replace(report, notes=notes, warnings=warnings, verdict=verdict)
 
 
-def list_names(config: PipelineConfig, task_id: str) -> tuple[str, ...]:
+def list_tasked(config: PipelineConfig, task_id: str) -> tuple[str, ...]:
     """Clusters that a step has a task for; `ingest` also for those that are unusable, and no other step."""
     return config.cluster_names if task_id == "ingest" else tuple(config.clusters)
 
@@ -152,7 +152,7 @@ def hand_over_clusters(
 ) -> dict[str, Any]:
     """What an asset's event carries of the clusters that are done; mails the failures of the others, if of several."""
     config = load_usable()
-    names = [params["cluster"]] if params.get("cluster") else list_names(config, task_id)
+    names = [params["cluster"]] if params.get("cluster") else list_tasked(config, task_id)
     left = read_left(ti, task_id, len(names))
     done, failed = (
         {name: value for one in left for name, value in (one.get(kind) or {}).items()} for kind in ("event", "failure")

@@ -104,16 +104,14 @@ def deliver_or_queue(
 
 def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: _Clock) -> DeliveryReport:
     waiting, notes = _leave_out_gone(config, outbox.pending(config.warehouse), now_ms)
-    # who waits for longer than anybody ever does was tried while the clock was ahead
-    later = range(now_ms + 1, now_ms + _LONGEST_WAIT_MS + 1)
-    due = [message for message in waiting if message.next_attempt_at_ms not in later]
+    due = [message for message in waiting if not _has_to_wait(message, now_ms)]
     delivered: list[tuple[AlertMessage, str]] = []
     failures = _hold_mails(config, smtp, due, now_ms)
     unusable: set[str | None] = {MAIL_CHANNEL} if failures else set()
     spent_s: dict[str | None, float] = defaultdict(float)
     alerts = _find_alerts(config, waiting)
     # an alert of Alertmanager has one state: what comes later about it waits for what came before
-    held = {alerts[m.message_id] for m in waiting if m.message_id in alerts and m.next_attempt_at_ms in later}
+    held = {alerts[m.message_id] for m in waiting if m.message_id in alerts and _has_to_wait(m, now_ms)}
     heard, told = _leave_out_silenced(config, due, alerts, now_ms)
     notes += told
     lots = _list_lots(heard, alerts)
@@ -154,6 +152,11 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     counts = f"{len(delivered)} of {len(due)} messages delivered, {len(waiting) - len(delivered)} stay in the outbox"
     failure = f"{counts}; first failure: {failures[0]}" if failures else None
     return DeliveryReport(deliveries=tuple(delivered), notes=tuple(notes), failure=failure)
+
+
+def _has_to_wait(message: AlertMessage, now_ms: int) -> bool:
+    """Whether its next attempt is later; what is later than anybody ever waits was tried while the clock was ahead."""
+    return 0 < (message.next_attempt_at_ms or 0) - now_ms <= _LONGEST_WAIT_MS
 
 
 def _hold_mails(config: PipelineConfig, smtp: Smtp | None, due: Sequence[AlertMessage], now_ms: int) -> list[str]:
