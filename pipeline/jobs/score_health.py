@@ -113,8 +113,8 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
     stood = {broker_id: 1 - min(run.window_ms, away or 0) / run.window_ms for broker_id, away in away_ms.items()}
     capacities, is_registered = run.cluster.capacity, pl.col("state_source") != "log_directories"
     if registered := {*brokers.filter(is_registered)["broker_id"]}:
-        # of others a disk was found, or the configuration names their capacity: they count where they carried load
-        others = {*broker_ids, *capacities} - registered
+        # of others a disk or an older record was found, or the configuration names their capacity: they count as they carried
+        others = {*broker_ids, *capacities, *plain["leader_id"]} - registered
         stood |= {broker_id: 0.0 for broker_id in others if away_ms.get(broker_id) is None}
     shares = share_sums.measure_broker_shares(loads, sum_slots(run, window), broker_ids, capacities, start, stood=stood)
     # with the window before: growth of lag begins there

@@ -45,13 +45,15 @@ def measure_broker_columns(
     place = np.searchsorted(np.array(broker_ids, np.int64), known.leader_id)
     size_bytes = sum_by(place, known.size_bytes, count)
     stays = np.array([(stood or {}).get(one, 1.0) for one in broker_ids])
-    parts = np.where((stays <= 0) & (size_bytes > 0), 1.0, np.maximum(stays, 0.0))
+    nothing = np.full(count, np.nan)
+    share = size_bytes / size_bytes.sum() if size_bytes.any() else nothing
+    # one that is said to have been away stood as long as its load shows: records may bear times of after its end
+    led = np.minimum(1.0, np.divide(share, expected_shares(weights)))
+    parts = np.where(stays > 0, stays, np.where(size_bytes > 0, led, 0.0))
     if not parts.any():
         parts = np.ones(count)
     fair = np.zeros(count)
     fair[parts > 0] = expected_shares((np.array(weights) * parts)[parts > 0].tolist())
-    nothing = np.full(count, np.nan)
-    share = size_bytes / size_bytes.sum() if size_bytes.any() else nothing
     ratio = np.divide(share, fair, out=nothing.copy(), where=fair > 0)
     return {
         "broker_id": broker_ids,

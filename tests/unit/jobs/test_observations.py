@@ -25,7 +25,7 @@ from pipeline.tables.broker_metrics import BROKER_METRICS
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import RULE_MEASURES
-from pipeline.tables.silver import RECORD_BATCHES
+from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
 from tests.table_rows import zero_row
 from tests.unit.jobs.test_ingest_windows import MINUTE_MS, START_MS, plan, window
 
@@ -331,3 +331,18 @@ def test_a_broker_that_is_not_in_the_cluster_takes_no_fair_share_from_the_others
     run.replace(BROKER_SHARE, [zero_row(BROKER_SHARE, START_MS, **row) for row in measured], run.windows)
     _, placed = load_placement(run, window(0))
     assert {one.broker_id for one in placed if one.is_fenced} == gone
+
+
+def test_a_record_that_is_stamped_ahead_gives_a_broker_that_was_unregistered_no_fair_share(tmp_path):
+    run = plan(tmp_path, 0, 0, window(1).end_ms)
+    ensure_tables(run.warehouse)
+    told = [zero_row(BROKERS, START_MS, broker_id=one, state_source="live_cluster", away_ms=None) for one in (1, 2)]
+    run.replace(BROKERS, told, run.windows)
+    sizes = {1: 1_000_000, 2: 1_000_000, 3: 100}
+    traffic = [
+        zero_row(PARTITION_TRAFFIC, START_MS, topic="t", partition=broker_id, leader_id=broker_id, size_bytes=size)
+        for broker_id, size in sizes.items()
+    ]
+    run.replace(PARTITION_TRAFFIC, traffic, run.windows)
+    measured = measure_window(run, window(0))[BROKER_SHARE.name].to_pylist()
+    assert {row["broker_id"]: row["share_ratio"] for row in measured[:2]} == pytest.approx({1: 1.0, 2: 1.0}, abs=1e-3)

@@ -50,6 +50,14 @@ def test_fair_is_the_capacity_that_stood_for_as_long_as_it_stood(stood, fair, ra
     assert [row.chance_ratio is None for row in rows] == [one is None for one in ratios]
 
 
+def test_a_record_that_bears_a_time_after_its_brokers_end_gives_the_dead_no_fair_share():
+    """The living brokers of three were at 1.5 times their shares, and blamed for hours: so far ahead was a client's clock."""
+    loads = [load("a", 0, 0, 100_000), load("a", 1, 1, 100_000), load("a", 2, 2, 10)]
+    rows = measure_brokers(loads, {}, range(3), stood={2: 0.0})
+    assert [row.share_ratio for row in rows[:2]] == pytest.approx([1.0, 1.0], abs=1e-4)
+    assert rows[2].expected_share < 1e-4
+
+
 def test_one_dead_of_five_makes_no_equal_broker_fail():
     loads = [load("a", number, number, 25_000_000, batch_count=10_000) for number in range(4)]
     rows = measure_brokers(loads, {}, range(5), stood={4: 0.0})
