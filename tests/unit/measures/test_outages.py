@@ -65,6 +65,11 @@ DATED = {
         [*LEFT, LedSpan(C, 9, 2, 28, 30), LedSpan(C, 10, 1, 32, 40)],
         [(13, 25, 25, 28), (32, 35, 35, None)],
     ),
+    "a client that stamps its records hours ahead": (
+        [(1, False), (25, True), (35, True)],
+        [LedSpan(A, 7, 2, 0, 33), *LEFT[1:], LedSpan(C, 9, 2, 2, 34)],
+        [(14, 25, 35, None)],
+    ),
 }  # fmt: skip  # a case a line where it fits
 
 
