@@ -156,6 +156,7 @@ class HotBroker:
     healed: Mapping[int, Ends] = field(default_factory=dict)
     max_moved_bytes: int | None = None  # what its plan may copy; None for no limit
     fair_share: float = 0.0
+    peak_ratio: float = 0.0  # of the window's highest broker
     unit_count: float | None = None  # batches of the window that were placed independently; None where nobody counted
     replayed: LeaderReplay | None = None  # the window under the leaders of `plan_following`, if somebody replayed it
 

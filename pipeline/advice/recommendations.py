@@ -19,6 +19,7 @@ from pipeline.advice.following import (
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
 from pipeline.measures.chance import NORMAL_REACH
 from pipeline.measures.reassignment import BEST_FOUND, ReassignmentPlan, plan_election, plan_leaders, plan_replicas
+from pipeline.measures.zone_plans import rate_brokers
 from pipeline.model.number_text import format_bytes, format_ratio
 from pipeline.model.placement import Brokers, Partitions
 from pipeline.model.promise import PromiseScore, Recommendation
@@ -53,7 +54,8 @@ class CandidateEffect:
 def recommend(
     hot: HotBroker, partitions: Partitions, brokers: Brokers, effects: Sequence[CandidateEffect], scores: Scores = _NONE
 ) -> tuple[Recommendation, ...]:
-    """At most eight actions for a broker, best first, broken kinds (`scores`) last; none predicted not to bring it down."""
+    """At most eight actions for a broker, best first, broken kinds (`scores`) last; none that leaves it, or heats another."""
+    hot = replace(hot, peak_ratio=max(hot.peak_ratio, *rate_brokers(partitions, brokers).values()))
     if hot.load_follows:
         partitions = [replace(one, is_pinned=one.topic not in hot.keyed) for one in partitions]
     plans, followed = _plans(hot, partitions, brokers), []
@@ -84,7 +86,13 @@ def recommend(
 
 
 def _helps(row: Recommendation, hot: HotBroker) -> bool:
-    return (row.predicted_ratio or 0.0) < hot.share_ratio - _WORTH * (hot.share_ratio - 1)
+    return (row.predicted_ratio or 0.0) < hot.share_ratio - _WORTH * (hot.share_ratio - 1) and not _harms(row, hot)
+
+
+def _harms(row: Recommendation, hot: HotBroker) -> bool:
+    """Whether some broker would be hotter than the hottest is now."""
+    peak = max(hot.share_ratio, hot.peak_ratio)
+    return (row.predicted_peak_ratio or 0.0) > peak + _WORTH * (peak - 1)
 
 
 def _order(row: Recommendation, hot: HotBroker, scores: Scores) -> int:
@@ -123,7 +131,9 @@ def _of_replayed(plan: ReassignmentPlan, hot: HotBroker, partitions: Partitions,
     said = f"The window was replayed with these leaders, because {why}: the highest broker would be at {format_ratio(peak)}."
     if not _helps(found, hot):
         follows = "the load follows broker" if hot.load_follows else "most of the load comes back to broker"
-        said = f"It does not help: replayed with these leaders {follows} {hot.broker_id}, which stays at {format_ratio(ratios[hot.broker_id][1])}."
+        stays = f"{follows} {hot.broker_id}, which stays at {format_ratio(ratios[hot.broker_id][1])}"
+        stays = f"another broker is at {format_ratio(peak)}" if _harms(found, hot) else stays
+        said = f"It does not help: replayed with these leaders {stays}."
     return replace(found, text=f"{text} {said}")
 
 

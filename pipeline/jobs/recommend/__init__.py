@@ -20,7 +20,7 @@ from pipeline.runs import JobReport, Row, RunContext, Windows
 from pipeline.storage.observations import asked_within_ms
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables import Table
-from pipeline.tables.bronze import BROKERS, CLUSTER_STATE
+from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS, TOPIC_HEALTH
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
@@ -33,21 +33,23 @@ _FOLLOWING = 0.5
 
 
 def run(run: RunContext, windows: Windows, replay_of: Callable[[TimeWindow], ReplayLeaders] | None = None) -> JobReport:
-    """Replaces the windows' recommendations, if brokers are above; `replay_of` replays a window with a plan's leaders."""
+    """Replaces the windows' recommendations, if brokers are above and no record is missing; `replay_of` replays with a plan's leaders."""
     if not windows:
         return JobReport()
     # an older warehouse lacks columns of them
-    ensure_tables(run.warehouse, (PROMISES, RECOMMENDATIONS, INCIDENTS, ALERT_OUTBOX))
+    ensure_tables(run.warehouse, (PROMISES, RECOMMENDATIONS, INCIDENTS, ALERT_OUTBOX, WINDOW_STATUS))
+    lacking = run.skipped_windows(windows)
     hot: dict[int, list[BrokerLoad]] = defaultdict(list)
     for one in run.values(BrokerLoad, BROKER_SHARE, windows):
         gate = run.cluster.gate.of_broker(one)
-        if (one.share_ratio or 0) >= gate.limit_ratio and (one.chance_p_value or 0) <= gate.chance_level:
+        is_above = (one.share_ratio or 0) >= gate.limit_ratio and (one.chance_p_value or 0) <= gate.chance_level
+        if is_above and one.window_start_ms not in lacking:
             hot[one.window_start_ms].append(one)
     ledger = PromiseLedger(run, windows)
     promises: list[Promise] = []
     recommendations: list[Recommendation] = []
     for window in sorted(windows):
-        judged, scores = ledger.judge(window)
+        judged, scores = ([], {}) if window.start_ms in lacking else ledger.judge(window)
         advice = _recommend(run, window, hot[window.start_ms], scores, replay_of) if window.start_ms in hot else []
         advice = ledger.keep_sent(window, advice)
         ledger.add(advice)
@@ -98,6 +100,7 @@ def _recommend(
             healed=healed,
             max_moved_bytes=run.cluster.max_moved_bytes,
             fair_share=one.expected_share,
+            peak_ratio=max(each.share_ratio or 0.0 for each in shares),
             unit_count=one.effective_unit_count,
         )
         for one in hot

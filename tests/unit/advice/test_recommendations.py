@@ -52,6 +52,17 @@ def test_what_brings_next_to_nothing_is_not_advised(share_ratio, predicted, is_s
     assert bool(recommend(hot, (), BROKERS, (effect("linger", 1, ratios),))) == is_said
 
 
+def test_what_makes_another_broker_hotter_than_the_hottest_is_not_advised():
+    """An election that took broker 1 from 1.23 to 0.46 and broker 0 from 1.31 to 2.08 was the first advice."""
+    loads = ((0, (0, 1), 1, 100), (1, (0, 1), 0, 170), (2, (2,), 2, 60), (3, (1,), 1, 60))
+    placed = [partition(number, replicas, leader, load=load) for number, replicas, leader, load in loads]
+    elsewhere = effect("linger", 1, {0: (2.4,) * 3, 1: (0.3,) * 3, 2: (0.3,) * 3})
+    found = recommend(replace(HOT, share_ratio=160 / 130), placed, BROKERS, [elsewhere])
+    assert [(row.action, round(row.predicted_peak_ratio, 2)) for row in found] == [("move_replicas", 1.31)]
+    hotter = replace(HOT, share_ratio=160 / 130, peak_ratio=2.4)  # then it is no worse
+    assert {row.action for row in recommend(hotter, placed, BROKERS, [elsewhere])} >= {"replay:linger"}
+
+
 def test_leaders_come_before_replicas_and_replicas_only_where_leaders_are_not_enough():
     assert actions(HOT, MOVABLE) == [(1, "move_leaders", 1.0, 0, True)]
     assert actions(HOT, ALONE) == [(1, "move_replicas", 1.0, 1_000, True)]

@@ -145,6 +145,21 @@ def test_a_kind_whose_promises_were_broken_comes_last_and_says_why(ranged):
     assert "It comes last" not in ranked[3][0]["text"]
 
 
+def test_a_window_that_lacks_records_judges_no_promise_and_gives_no_advice(tmp_path):
+    """The promise of window 6 was kept by the shares of a window of which a broker's disk was missing."""
+    config = prepare(tmp_path)
+    at = {"window_start": instant_of(T0_MS + 8 * HOUR_MS), "as_of": instant_of(T0_MS + 9 * HOUR_MS)}
+    status = {"source": "log_directories", "expected_count": 3, "arrived_count": 2, "newest_at": at["as_of"]}
+    write_rows(config.warehouse, "bronze.window_status", pl.DataFrame([{**at, **status}]))
+    run(config, 0, len(WINDOWS))
+    assert outcomes(config, UPGRADE) == []
+    write_rows(
+        config.warehouse, "bronze.window_status", pl.DataFrame([{**at, **status, "window_start": instant_of(T0_MS)}])
+    )
+    run(config, 0, 1)
+    assert not [row for row in rows_of(config, RECOMMENDATIONS) if not row["window"]]
+
+
 def test_runs_of_a_few_windows_and_again_give_what_one_run_gives(ranged, tmp_path):
     config = prepare(tmp_path)
     for first, end in ((0, 2), (2, 5), (5, len(WINDOWS)), (4, 6)):
