@@ -55,9 +55,12 @@ class _History(NamedTuple):
 
 def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_History, ...]:
     first, count = span.start_ms // step_ms, span.duration_ms // step_ms
+    lacking = sorted(run.skipped_windows((span,)))  # of which records are missing: no share nor volume is known
+    edges = zip([span.start_ms, *(at_ms + run.window_ms for at_ms in lacking)], [*lacking, span.end_ms], strict=True)
+    whole = [TimeWindow(start_ms, end_ms) for start_ms, end_ms in edges if start_ms < end_ms]
 
-    def query(sql: str, table: Table) -> pl.DataFrame:
-        return pl.DataFrame(run.query(sql.format(step_ms=step_ms), (span,), rows=table))
+    def query(sql: str, table: Table, spans: Sequence[TimeWindow] = whole) -> pl.DataFrame:
+        return pl.DataFrame(run.query(sql.format(step_ms=step_ms), spans, rows=table))
 
     def history(measure: str, what: str, frame: pl.DataFrame, kind: str = "") -> _History:
         subjects = frame["subject"].unique().sort()
@@ -74,7 +77,7 @@ def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_H
         history("share_ratio", "broker {}", ratios),
         history("bytes_per_s", "broker {}", brokers.with_columns(per_s), "volume"),
         history("bytes_per_s", "topic {}", query(_TOPICS, TOPIC_HEALTH).with_columns(per_s), "volume"),
-        history("used_bytes", "disk {}", _list_disks(run, query(_DISKS, BROKERS)), "grows"),
+        history("used_bytes", "disk {}", _list_disks(run, query(_DISKS, BROKERS, (span,))), "grows"),
     )
 
 

@@ -81,6 +81,17 @@ def test_a_weekly_peak_is_warned_of_with_its_hour_and_range(tmp_path):
     assert rows["bytes_per_s", 72]["value"] == pytest.approx(1.5 / 2 * 1e9 / 3600, rel=0.1)
 
 
+def test_hours_that_lack_records_each_week_are_no_peak(tmp_path):
+    """A disk that is copied each Monday at 09:00 left its broker out: the other one was forecast to be hot."""
+    config = prepare(tmp_path, "weekly")
+    peaks_ms = [MONDAY_9_MS - weeks * 7 * 24 * HOUR_MS for weeks in range(1, 5)]
+    of = {"source": "log_directories", "expected_count": 2, "arrived_count": 1, "newest_at": instant_of(NOW_MS)}
+    rows = [{**of, "window_start": instant_of(at_ms), "as_of": instant_of(NOW_MS)} for at_ms in peaks_ms]
+    write_rows(config.warehouse, "bronze.window_status", pl.DataFrame(rows))
+    _, verdicts = judge(config)
+    assert verdicts == []
+
+
 def test_noise_whose_back_test_does_not_deserve_it_is_not_warned_of(tmp_path):
     run, verdicts = judge(prepare(tmp_path, "noise"))
     assert verdicts == []
