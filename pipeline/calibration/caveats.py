@@ -48,6 +48,7 @@ class Caveat(Enum):
     CLIENTS_ALIKE = "a log does not name its client: {clients} place such records alike"
     OTHER_VERSION = "the client tells that it is {told}, which has no {strategy}: the batches are believed"
     OTHER_STRATEGY = "configured is {strategy}, but the data say: {reason}"
+    OTHER_PLACES = "configured is {strategy}, but keys of {count} records lie where it does not put them"
     SETTING_UNKNOWN = "{name} is not known, the data leave it open: {value} is taken"
     # The brokers
     DELAY_UNKNOWN = "broker {broker}: no metrics show its delay; it is assumed to be none"

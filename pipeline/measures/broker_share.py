@@ -103,15 +103,19 @@ def _explain_shares(
 
 def _excess_topics(loads: WindowLoads, place: Places, fair: Floats, ratio: Floats) -> dict[str, Any]:
     """The topic that adds most to each broker's excess, its bytes there less the broker's fair part of them, and the rest."""
-    topics, brokers = len(loads.topics), len(fair)
-    total_bytes = int(loads.size_bytes.sum())
+    brokers, total_bytes = len(fair), int(loads.size_bytes.sum())
     if not total_bytes:
         return {"excess_topic": [None] * brokers, "ratio_without_topic": ratio}
-    carried = np.bincount(loads.topic * brokers + place, loads.size_bytes, topics * brokers).reshape(topics, brokers)
+    # one that was made anew is one topic here: limits are by name
+    names, numbers = np.unique([name for name, _ in loads.topics], return_inverse=True)
+    spots = numbers[loads.topic] * brokers + place
+    carried = np.bincount(spots, loads.size_bytes, len(names) * brokers).reshape(-1, brokers)
     excess = carried - carried.sum(axis=1, keepdims=True) * fair
     added = np.divide(excess.max(axis=0), total_bytes * fair, out=np.zeros(brokers), where=fair > 0)
-    names = [loads.topics[number][0] for number in excess.argmax(axis=0).tolist()]
-    return {"excess_topic": names, "ratio_without_topic": ratio - np.maximum(added, 0.0)}
+    return {
+        "excess_topic": names[excess.argmax(axis=0)].tolist(),
+        "ratio_without_topic": ratio - np.maximum(added, 0.0),
+    }
 
 
 def measure_partition_columns(loads: WindowLoads) -> dict[str, Any]:

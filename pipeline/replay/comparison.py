@@ -156,14 +156,14 @@ def _describe_trusts(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Ro
         if topic.recorded.keyless_count or outcome.keys is None or outcome.keys.strategy is None:
             return {SHARES: format_trust(outcome.reason or "it could not be simulated")}
         # keys say where every record goes, as far as they are known
-        doubts = [*topic.concerns.log_reasons, *_doubt_keys(topic.recorded, outcome.keys)]
+        doubts = [*topic.concerns.log_reasons, *_doubt_keys(topic, outcome.keys)]
         return {SHARES: format_trust(join_statements(doubts))}
     trusts = {name: tested[name] for name in TRUSTS}
     if outcome.is_baseline:
         return trusts
     untold = [one for one in outcome.assumptions if one.kind is Caveat.COMMITS_UNKNOWN]
     trusts = {name: _add_doubt(trust, untold) for name, trust in trusts.items()}
-    of_keys = [] if outcome.keys is None or outcome.is_as_in_use else list(_doubt_keys(topic.recorded, outcome.keys))
+    of_keys = [] if outcome.keys is None or outcome.is_as_in_use else list(_doubt_keys(topic, outcome.keys))
     trusts[SHARES] = _add_doubt(trusts[SHARES], [*of_keys, *doubt_width(outcome.runs)])
     in_use = next((one.runs for one in topic.outcomes if one.is_baseline), None)
     if in_use is not None and not outcome.is_as_in_use:
@@ -173,11 +173,15 @@ def _describe_trusts(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Ro
     return trusts
 
 
-def _doubt_keys(recorded: RecordedTopic, keys: KeyedOutcome) -> Iterator[Statement]:
-    """Keys whose hash is not known: in a simulation, too, they stay where they were under whatever candidate."""
-    record_count = int(recorded.records.sum())
+def _doubt_keys(topic: ReplayedTopic, keys: KeyedOutcome) -> Iterator[Statement]:
+    """Keys whose hash is not known, which stay where they were also in a simulation; or that a configured strategy did not place."""
+    record_count = int(topic.recorded.records.sum())
     few = SHARE_BAR_POINTS / 100 * record_count
-    if keys.strategy is None and record_count - recorded.keyless_count > few:
+    if topic.keyed is not None and topic.keyed.baseline_source is BaselineSource.CONFIGURATION:
+        in_use = topic.keyed.outcomes[IN_USE]
+        if keys.strategy == in_use.strategy and in_use.moves.moved_records > few:
+            yield Caveat.OTHER_PLACES.say(strategy=in_use.strategy, count=in_use.moves.moved_records)
+    if keys.strategy is None and record_count - topic.recorded.keyless_count > few:
         yield Caveat.NOT_REPLAYABLE.say()
     counts = {Caveat.KEYS_UNKNOWN: keys.unknown_record_count, Caveat.KEYS_UNANSWERED: keys.moves.unanswered_records}
     yield from (caveat.say(count=count) for caveat, count in counts.items() if count > few)

@@ -25,7 +25,7 @@ ORDER BY window_start"""
 INCIDENTS = """\
 SELECT incident_id, rule, subject, min(since) AS since, max(window_start) AS changed_in,
        max(CASE WHEN state IN ('resolved', 'withdrawn') THEN window_start END) AS resolved_in,
-       max(peak_value) AS peak_value, max(limit_value) AS limit_value, max(silenced_by) AS silenced_by
+       CASE WHEN rule = 'disk_hours_to_full' THEN min(peak_value) ELSE max(peak_value) END AS peak_value, max(limit_value) AS limit_value, max(silenced_by) AS silenced_by
 FROM gold.incidents
 WHERE cluster = {cluster} AND window_start < {end}
 GROUP BY incident_id, rule, subject

@@ -14,7 +14,7 @@ INCIDENTS = of_cluster(
     string("subject", "What broke it."),
     timestamp("since", "First window above the limit."),
     double("value", "Measure in the window that brought the state."),
-    double("peak_value", "Largest measure since `since`."),
+    double("peak_value", "Largest measure since `since`; of hours until a disk is full the smallest."),
     double("limit_value", "Limit.", nullable=False),
     bigint("window_count", "Windows from `since` to this one.", "windows"),
     string("silenced_by", "Why nobody is notified: a mute with its end and reason, or a run without notices; NULL where people are.", nullable=True),

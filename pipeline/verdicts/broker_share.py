@@ -46,7 +46,9 @@ def judge_broker_share(
             if too_little is not None:
                 kind, reason = "not_enough_traffic", too_little
             elif is_above:
-                known = [each for _, each in recent[load.broker_id] if each is not None]
+                known = [
+                    each for _, each in recent[load.broker_id] if each is not None and each.share_ratio is not None
+                ]
                 kind, reason = _explain_above(load, limit, gate, above_count, known)
             else:
                 kind, reason = _explain_not_above(load, limit, gate, floor_bytes)

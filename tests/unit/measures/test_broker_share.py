@@ -128,6 +128,15 @@ def test_the_topic_that_adds_most_to_a_brokers_excess_is_named():
     assert [row.excess_topic for row in measure_brokers([load("a", 0, 0, 0)], {}, brokers=(0,))] == [None]
 
 
+def test_a_topic_that_was_made_anew_within_a_window_adds_to_an_excess_as_one():
+    """Topic a adds 200 to what broker 0 has above its half, under two ids, and b 150: the limit of a holds."""
+    made_anew = [
+        load("a", 0, broker, size, topic_id=one) for one in ("x", "y") for broker, size in ((0, 300), (1, 100))
+    ]
+    rows = measure_brokers([*made_anew, load("b", 0, 0, 400), load("b", 1, 1, 100)], {}, brokers=(0, 1))
+    assert (rows[0].excess_topic, rows[0].ratio_without_topic) == ("a", pytest.approx(2 * 1000 / 1300 - 2 * 200 / 1300))
+
+
 def test_counts_units_and_chance_of_a_row():
     row = measure_brokers([load("a", 0, 0, 300_000), load("__consumer_offsets", 0, 1, 100_000)], {}, brokers=(0, 1))[0]
     assert (row.size_bytes, row.record_count, row.batch_count, row.leader_count) == (300_000, 60_000, 30_000, 1)

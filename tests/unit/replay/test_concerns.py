@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner.settings import Setting
+from pipeline.config.replay import IN_USE
 from pipeline.errors import ConfigError
 from pipeline.model.promise import Trust
 from pipeline.replay import comparison
@@ -16,7 +17,7 @@ from pipeline.replay.back_tests import TRUSTS
 from pipeline.replay.comparison import _describe_trusts
 from pipeline.replay.concerns import doubt_log, list_concerns
 from pipeline.replay.keyed.sums import MoveTotals
-from pipeline.replay.keyed.topics import list_keyed_topics
+from pipeline.replay.keyed.topics import BaselineSource, list_keyed_topics
 from pipeline.replay.metrics import SessionMetrics
 
 UNKNOWN = Setting("500", Origin.UNKNOWN, 341.0)
@@ -154,11 +155,37 @@ def test_what_a_prediction_rests_on_is_an_assumption(changes, assumption):
 def test_what_keys_alone_say_is_worth_what_the_log_is(log, unknown, unanswered, said):
     """A compacted topic lost most records of its hot key, and the plan for twice the partitions was called trusted."""
     recorded = SimpleNamespace(keyless_count=0, records=np.array([600, 400]), partition_count=2)
-    topic = SimpleNamespace(recorded=recorded, concerns=list_concerns(recorded, (), "not simulated", log, ()))
+    concerns = list_concerns(recorded, (), "not simulated", log, ())
+    topic = SimpleNamespace(recorded=recorded, concerns=concerns, keyed=None)
     moves = MoveTotals(unanswered_records=unanswered)
     keys = SimpleNamespace(strategy="murmur2", unknown_record_count=unknown, moves=moves)
     trusts = _describe_trusts(topic, SimpleNamespace(runs=None, keys=keys, reason=""), {})
     assert trusts["trust"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("moved", "strategy", "source", "said"),
+    [
+        (
+            500,
+            "murmur2",
+            BaselineSource.CONFIGURATION,
+            "not trustworthy: configured is murmur2, but keys of 500 records lie",
+        ),
+        (17, "murmur2", BaselineSource.CONFIGURATION, "trusted"),
+        (500, "sarama", BaselineSource.CONFIGURATION, "trusted"),  # wherever keys were, it says where they will be
+        (500, "murmur2", BaselineSource.VERDICT, "trusted"),
+    ],
+)
+def test_a_configured_strategy_that_did_not_place_the_recorded_keys_predicts_nothing(moved, strategy, source, said):
+    """Producers changed their client, the configuration did not: a plan for twice the partitions was called trusted."""
+    recorded = SimpleNamespace(keyless_count=0, records=np.array([600, 400]), partition_count=2)
+    in_use = SimpleNamespace(strategy="murmur2", moves=MoveTotals(moved_records=moved))
+    keyed = SimpleNamespace(baseline_source=source, outcomes={IN_USE: in_use})
+    log = list_concerns(recorded, (), "not simulated", LogFacts(), ())
+    keys = SimpleNamespace(strategy=strategy, unknown_record_count=0, moves=MoveTotals())
+    topic = SimpleNamespace(recorded=recorded, concerns=log, keyed=keyed)
+    assert _describe_trusts(topic, SimpleNamespace(runs=None, keys=keys, reason=""), {})["trust"].startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +200,8 @@ def test_what_keys_alone_say_is_worth_what_the_log_is(log, unknown, unanswered, 
 def test_a_simulation_is_worth_what_is_known_of_the_keys(keys, said, monkeypatch):
     """Keys without hashes stayed where they were under twice the partitions, and that was called trusted."""
     monkeypatch.setattr(comparison, "doubt_width", lambda _: ())
-    topic = SimpleNamespace(recorded=SimpleNamespace(keyless_count=10, records=np.array([600, 400])), outcomes=())
+    recorded = SimpleNamespace(keyless_count=10, records=np.array([600, 400]))
+    topic = SimpleNamespace(recorded=recorded, outcomes=(), keyed=None)
     known = keys and SimpleNamespace(**{"unknown_record_count": 0, "moves": MoveTotals(), **keys})
     outcome = SimpleNamespace(runs=object(), keys=known, is_baseline=False, is_as_in_use=False, assumptions=())
     tested = dict.fromkeys(TRUSTS, Trust.TRUSTED)

@@ -8,6 +8,7 @@ import hashlib
 import re
 import shutil
 
+import polars as pl
 import pytest
 
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
@@ -17,7 +18,7 @@ from pipeline.report.topics import draw_heat_map
 from pipeline.runs import plan_runs
 from pipeline.tables.gold import VERDICTS
 from tests.report_page import read_answers, read_page
-from tests.report_tables import CLUSTER, T0_MS, write_config, write_warehouse
+from tests.report_tables import CLUSTER, T0_MS, write_config, write_rows, write_warehouse
 
 HOSTILE = ("<script>alert(1)</script>", "javascript:alert(1)", "\"' onload='alert(1)", "{{ 7 * 7 }}", "a\u202eb\r\n")
 
@@ -96,6 +97,25 @@ def test_a_broker_above_its_limit_before_the_incident_is_named(config):
     assert (status.tone, status.badge) == ("calm", "OK")
     assert status.headline == "No incident, but above the limit in this window: broker 1"
     assert dict(status.facts)["Broker 1"] == "50.0% of the bytes"
+
+
+def test_an_incident_of_a_disk_is_shown_with_the_fewest_hours_that_were_left(tmp_path):
+    write_warehouse(tmp_path / "warehouse")
+    of = {"rule": "disk_hours_to_full", "subject": "broker 1", "incident_id": "K-DISK", "limit_value": 48.0}
+    hours = pl.DataFrame(
+        {"window_start": [instant_of(T0_MS + at * HOUR_MS) for at in (3, 5)], "state": ["new", "worse"]}
+    )
+    since = pl.lit(instant_of(T0_MS + 3 * HOUR_MS))
+    write_rows(
+        tmp_path / "warehouse",
+        "gold.incidents",
+        hours.with_columns(
+            **{name: pl.lit(value) for name, value in of.items()}, since=since, peak_value=pl.Series([40.0, 2.0])
+        ),
+    )
+    text = render(gather(write_config(tmp_path)))
+    assert "at most 2 h" in text
+    assert "at most 40 h" not in text
 
 
 def test_every_chart_has_its_statement_and_its_numbers(page):

@@ -66,6 +66,14 @@ def test_verdicts_window_by_window(loads, verdicts, above_counts):
     assert [v.is_above for v in found] == [verdict in (W, F) for verdict in verdicts]
 
 
+def test_a_window_in_which_a_broker_was_away_is_none_of_its_mean():
+    """One that went away for a window of each four had a mean of 0.98 and never failed."""
+    loads = [row for minute in range(4) for row in window(minute, HOT)]
+    away = replace(loads[4], broker_id=1, size_bytes=0, share=0.0, share_ratio=None, expected_share=0.0)
+    loads = [away if row.window_start_ms == MINUTE_MS and row.broker_id == 1 else row for row in loads]
+    assert [verdict.verdict for verdict in judged(loads)] == [W, N, W, F]
+
+
 TOO_FEW = "independent batches are too few"
 
 # one hot window, k = n = 1: what keeps it from failing
