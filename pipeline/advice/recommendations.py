@@ -28,7 +28,7 @@ Scores = Mapping[str, PromiseScore]
 _NONE: Scores = MappingProxyType({})
 MOST_SHOWN = 8
 MOST_ALIKE = 2
-_LAST = 4
+_UNSURE, _LAST = 3, 4
 _WORTH = 0.1  # part of a broker's excess that an action has to take away to be advised
 _PLANS = {
     "elect_preferred": (0, "elect preferred leaders", "The first replica of {} leads again; {}."),
@@ -48,13 +48,14 @@ class CandidateEffect:
     caveat: str  # what to know before; may be empty
     ratios: Mapping[int, Ends]  # share ratio of every broker with this topic so placed
     config_diff: str | None = None  # what changes in the producers' configuration; None where no setting does
+    is_trusted: bool = True  # what its ratios rest on
     setting_count: int = 0  # settings that change: of two ways that cost alike the plainer comes first
 
 
 def recommend(
     hot: HotBroker, partitions: Partitions, brokers: Brokers, effects: Sequence[CandidateEffect], scores: Scores = _NONE
 ) -> tuple[Recommendation, ...]:
-    """At most eight actions for a broker, best first, broken kinds (`scores`) last; none that leaves it, or heats another."""
+    """At most eight actions for a broker, best first, doubted ones and broken kinds (`scores`) last; none that leaves it, or heats another."""
     hot = replace(hot, peak_ratio=max(hot.peak_ratio, *rate_brokers(partitions, brokers).values()))
     if hot.load_follows:
         partitions = [replace(one, is_pinned=one.topic not in hot.keyed) for one in partitions]
@@ -64,9 +65,10 @@ def recommend(
     elif hot.replayed is not None and not hot.replayed.reason:
         followed = _list_to_replay(plans, hot)
         plans = plans[: len(plans) - len(followed)]
-    found = [((_PLANS[plan.kind][0], 0), _of_plan(plan, hot)) for plan in plans]
-    found += [((one.cost, one.setting_count), _of_effect(one, hot)) for one in effects if hot.broker_id in one.ratios]
-    useful = [(_order(row, hot, scores), cost, row) for cost, row in found if _helps(row, hot)]
+    found = [(0, (_PLANS[plan.kind][0], 0), _of_plan(plan, hot)) for plan in plans]
+    known = [one for one in effects if hot.broker_id in one.ratios]
+    found += [(0 if one.is_trusted else _UNSURE, (one.cost, one.setting_count), _of_effect(one, hot)) for one in known]
+    useful = [(max(least, _order(row, hot, scores)), cost, row) for least, cost, row in found if _helps(row, hot)]
     useful += [
         (_order(row, hot, scores) if _helps(row, hot) else _LAST, (_PLANS[plan.kind][0], 0), row)
         for plan in followed
@@ -100,7 +102,7 @@ def _order(row: Recommendation, hot: HotBroker, scores: Scores) -> int:
         return 0 if hot.answers is not None and hot.answers.is_slow else 2
     if row.predicted_ratio is None:
         return _LAST
-    return 3 if scores.get(row.action, PromiseScore()).is_bad else 1
+    return _UNSURE if scores.get(row.action, PromiseScore()).is_bad else 1
 
 
 def plan_following(hot: HotBroker, partitions: Partitions, brokers: Brokers) -> list[ReassignmentPlan]:

@@ -256,6 +256,7 @@ def _effects(
                     basis=f"The replay of the window's own traffic of {format_name(topic)} puts",
                     caveat=caveat,
                     ratios=ratios,
+                    is_trusted=(comparison.get("trust") or candidate_effects.TRUSTED) == candidate_effects.TRUSTED,
                     config_diff=candidate_effects.format_config_diff(candidates[name], topic, title, baseline),
                     setting_count=len(candidate_effects.list_settings(candidates[name], baseline)),
                 )

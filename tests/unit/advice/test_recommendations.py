@@ -63,6 +63,17 @@ def test_what_makes_another_broker_hotter_than_the_hottest_is_not_advised():
     assert {row.action for row in recommend(hotter, placed, BROKERS, [elsewhere])} >= {"replay:linger"}
 
 
+def test_what_rests_on_a_replay_that_is_not_trusted_comes_after_what_is_known():
+    """A setting was the first advice, `enough to resolve it`, by a replay whose back-test was 15 points off."""
+    ratios = dict.fromkeys(range(3), (1.0, 1.0, 1.0))
+    sure, doubted = effect("linger", 1, ratios), replace(effect("batch", 1, ratios), is_trusted=False)
+    found = recommend(HOT, ALONE, BROKERS, [doubted])
+    assert [row.action for row in found] == ["move_replicas", "replay:batch"]
+    assert recommend(HOT, ALONE, BROKERS, [sure])[0].action == "replay:linger"
+    follows = recommend(FOLLOWS, ALONE, BROKERS, [doubted, sure])
+    assert [row.action for row in follows][:3] == ["replay:linger", "check_broker", "replay:batch"]
+
+
 def test_leaders_come_before_replicas_and_replicas_only_where_leaders_are_not_enough():
     assert actions(HOT, MOVABLE) == [(1, "move_leaders", 1.0, 0, True)]
     assert actions(HOT, ALONE) == [(1, "move_replicas", 1.0, 1_000, True)]
