@@ -84,7 +84,7 @@ def find_denied(connection: ClusterConnection, topics: Collection[str], failures
 
 
 def _compare(replies: Mapping[str, Any]) -> Metadata:
-    """What most replies say; in-sync sets apart, since they change often."""
+    """What most replies say; in-sync sets apart, since they change often: one that no most say is not known."""
     answers = [_read_metadata(reply) for reply in replies.values()]
     brokers, _ = count_votes([answer.brokers for answer in answers])
     states = [{key: replace(state, isr=()) for key, state in answer.partitions.items()} for answer in answers]
@@ -100,7 +100,7 @@ def _compare(replies: Mapping[str, Any]) -> Metadata:
         agreed[key] = replace(next(said[key] for said in states if key in said), leader_id=NO_LEADER)
     return Metadata(
         brokers=brokers,
-        partitions={key: replace(agreed[key], isr=in_sync.get(key, agreed[key].replicas)) for key in sorted(agreed)},
+        partitions={key: replace(agreed[key], isr=in_sync.get(key)) for key in sorted(agreed)},
         internal_topics=frozenset(count_votes([dict.fromkeys(answer.internal_topics, True) for answer in answers])[0]),
         contested=frozenset(contested),
         dissenters=dissenters,

@@ -105,6 +105,13 @@ def test_in_sync_sets_that_change_make_no_one_a_liar():
     assert (metadata.partitions[KEY].isr, metadata.dissenters) == ((1, 2), {})
 
 
+@pytest.mark.parametrize("third", [None, reply(0, isr=(2,))])
+def test_an_in_sync_set_of_which_brokers_say_different_things_is_not_known(third):
+    """Then all replicas counted as in sync: one broker of two made a partition below its `min.insync.replicas` well."""
+    metadata = ask_metadata(connected({"a:1": reply(0), "b:2": reply(0, isr=(1,)), "c:3": third}))
+    assert (metadata.partitions[KEY].isr, metadata.contested, metadata.dissenters) == (None, frozenset(), {})
+
+
 def test_a_refresh_beside_a_question_believes_no_one_alone():
     """The library refreshes when a connection has ended, as a broker can make it whenever it likes."""
     waits_s = dict.fromkeys(HONEST, 0.05)
