@@ -182,7 +182,7 @@ def test_a_configured_strategy_that_did_not_place_the_recorded_keys_predicts_not
     recorded = SimpleNamespace(keyless_count=0, records=np.array([600, 400]), partition_count=2)
     in_use = SimpleNamespace(strategy="murmur2", moves=MoveTotals(moved_records=moved))
     keyed = SimpleNamespace(baseline_source=source, outcomes={IN_USE: in_use})
-    log = list_concerns(recorded, (), "not simulated", LogFacts(), ())
+    log = list_concerns(recorded, (), "not simulated", doubts(), ())
     keys = SimpleNamespace(strategy=strategy, unknown_record_count=0, moves=MoveTotals())
     topic = SimpleNamespace(recorded=recorded, concerns=log, keyed=keyed)
     assert _describe_trusts(topic, SimpleNamespace(runs=None, keys=keys, reason=""), {})["trust"].startswith(said)
