@@ -112,7 +112,9 @@ SENDS_AGAIN = ("errors", "errors, not idempotent", "one in flight", "expiry", "r
 
 @functools.cache
 def run(name: str) -> SimulationResult:
-    return simulate_reference(SCENARIOS[name], 7, traces=True)
+    result = simulate_reference(SCENARIOS[name], 7, traces=True)
+    assert result.queues[:, QueueCounter.DONE_RECORDS].sum() > 1000
+    return result
 
 
 def test_a_small_batch_is_stored_in_no_more_bytes_than_its_records_have():
@@ -120,6 +122,20 @@ def test_a_small_batch_is_stored_in_no_more_bytes_than_its_records_have():
     scenario = make_scenario(POISSON, linger_ns=MS, compression=Compression(300_000, 3_000))
     totals = simulate_reference(scenario, 7).queues.sum(axis=0)
     assert totals[QueueCounter.DONE_BYTES] <= totals[QueueCounter.PLAIN_BYTES]
+
+
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in WAITS_FOR_MEMORY])
+def test_littles_law_holds_to_the_nanosecond(name):
+    """Records in the system summed over time = the time each spent in it: both sides counted on their own."""
+    result = run(name)
+    assert not result.producers[:, ProducerCounter.BLOCKED_RECORDS].any()  # a latency begins before a wait for memory
+    records = result.record_trace.to_pylist()
+    first_sent_ns = result.producers[:, ProducerCounter.FIRST_SENT_AT_NS]
+    for queue, row in enumerate(result.queues):
+        own = [r for r in records if r["producer"] * len(result.leaders) + r["partition"] == queue]
+        metadata_ns = int(first_sent_ns[queue // len(result.leaders)]) + MEASURED_COSTS.metadata_ns
+        spent_ns = sum(r["done_at_ns"] - max(r["sent_at_ns"], metadata_ns) for r in own)
+        assert row[QueueCounter.IN_SYSTEM_NS] == spent_ns
 
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in SENDS_AGAIN])
