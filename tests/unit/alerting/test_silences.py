@@ -1,6 +1,7 @@
 """Silences of Alertmanager: what they cover, and that none holds a mail back by mistake. The real one is in `tests/integration`."""
 
 import json
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -22,7 +23,7 @@ from pipeline.tables.incidents import INCIDENTS
 from tests.memory import tracing_memory
 from tests.unit.alerting import smtp_servers
 from tests.unit.alerting.examples import T0_MS
-from tests.unit.alerting.queued_mails import NOW_MS, send, with_mail
+from tests.unit.alerting.queued_mails import NOW_MS, queue_other, send, with_mail
 from tests.unit.alerting.smtp_servers import Mailbox
 from tests.unit.alerting.test_alertmanager import AWAY
 from tests.unit.sources.http_servers import Answer, running, serving
@@ -177,13 +178,24 @@ def test_incidents_that_cannot_be_read_hold_back_no_mail(config):
     assert "silences hold nothing back" in notes
 
 
+def silence_cluster(cluster, until_ms, known, monkeypatch):
+    """Silences a cluster's incidents, of which the labels of those `known` are read."""
+    silence = replace(silence_of(match("cluster", cluster, is_regex=False)), until_ms=until_ms)
+    monkeypatch.setattr(deliver_alerts, "_load_labels", lambda *_: known)
+    monkeypatch.setattr(deliver_alerts, "read_silences", lambda _: (silence,))
+
+
 @pytest.mark.parametrize(("ends_after_ms", "sent_count"), [(-1, 2), (0, 2), (1, 0)])
 def test_a_silence_that_ended_holds_nothing_back_whatever_its_state(config, ends_after_ms, sent_count, monkeypatch):
-    ensure_tables(config.warehouse, (INCIDENTS,))
-    until_ms, of_demo = NOW_MS + ends_after_ms, Matcher(name="cluster", value="demo", is_regex=False, is_equal=True)
-    silence = Silence(until_ms=until_ms, created_by="x", comment="x", matchers=(of_demo,), further_labels={})
-    labels = {("demo", "K-JKT62CWA"): {"cluster": "demo"}}
-    monkeypatch.setattr(deliver_alerts, "_load_labels", lambda *_: labels)
-    monkeypatch.setattr(deliver_alerts, "read_silences", lambda _: (silence,))
+    known = {("demo", "K-JKT62CWA"): {"cluster": "demo"}}
+    silence_cluster("demo", NOW_MS + ends_after_ms, known, monkeypatch)
     kept, _ = send_past_alertmanager(config)
     assert len(kept) == sent_count
+
+
+def test_a_mail_leaves_if_one_of_its_incidents_is_not_silenced(config, monkeypatch):
+    queue_other(config, tells="K-first-new,K-second-new")
+    known = {("other", "K-first"): {"cluster": "other"}, ("other", "K-second"): {"cluster": "another"}}
+    silence_cluster("other", NOW_MS + 1, known, monkeypatch)
+    kept, _ = send_past_alertmanager(config)
+    assert len(kept) == 3
