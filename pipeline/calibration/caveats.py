@@ -9,8 +9,6 @@ from typing import Any
 
 
 class Origin(StrEnum):
-    """Origin of a figure, a setting or a strategy."""
-
     MEASURED = "measured"
     INFERRED = "inferred"
     CONFIGURED = "configured"

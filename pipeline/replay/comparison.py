@@ -216,6 +216,5 @@ def _limit_back_test(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterato
 
 
 def draw_topic_leaders(recorded: RecordedTopic, partition_count: int) -> DrawnLeaders:
-    """Leaders of a topic's partitions under a partition count."""
     count = max(recorded.leaders) + 1
     return draw_leaders(recorded.leaders, recorded.broker_ids, recorded.topic, count, partition_count)

@@ -42,7 +42,12 @@ def list_concerns(
         *_tell_pooled(sessions, metrics),
         *_doubt_metrics(metrics),
         *((_ASSUMED, caveat) for session in sessions for caveat in session.baseline.assumptions),
-        *_doubt_settings(sessions),
+        *(  # settings that neither log nor metrics show, so that they may differ from those in use
+            (_REASON, Caveat.SETTING_UNKNOWN.say(name=name, value=setting.value))
+            for session in sessions
+            for name, setting in session.baseline.settings.items()
+            if setting.source is Origin.UNKNOWN
+        ),
     ]
     kinds = ((concerns, _REASON), (concerns, _ASSUMED), (of_log, _REASON))
     return Concerns(*(tuple(caveat for kind, caveat in told if kind == wanted) for told, wanted in kinds))
@@ -107,14 +112,6 @@ def doubt_log(
             yield is_reason, caveat.say(partitions=_name(sorted(partitions)))
     if minutes and (empty := window_ms // MINUTE_MS - minutes) > 0:
         yield _ASSUMED, Caveat.EMPTY_MINUTES.say(count=empty)
-
-
-def _doubt_settings(sessions: Sequence[ProducerSession]) -> Iterator[Doubt]:
-    """Settings that neither log nor metrics show, so that they may differ from those in use."""
-    for session in sessions:
-        for name, setting in session.baseline.settings.items():
-            if setting.source is Origin.UNKNOWN:
-                yield _REASON, Caveat.SETTING_UNKNOWN.say(name=name, value=setting.value)
 
 
 def _doubt_metrics(metrics: Sequence[SessionMetrics]) -> Iterator[Doubt]:

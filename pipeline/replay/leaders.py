@@ -21,7 +21,6 @@ class DrawnLeaders(NamedTuple):
 
     @property
     def is_drawn(self) -> bool:
-        """Some leaders are open."""
         return len(self.leaders) > 1
 
     def sum_by_broker(self, loads: Loads) -> Loads:

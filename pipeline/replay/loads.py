@@ -46,7 +46,6 @@ class Estimate(NamedTuple):
     high: float | None
 
     def columns(self, name: str) -> dict[str, Any]:
-        """The measure's three columns."""
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 

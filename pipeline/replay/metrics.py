@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.calibration.limits import ALIKE, HALF, LEAST_SAMPLE
-from pipeline.calibration.partitioner.baseline import Waiting
+from pipeline.calibration.partitioner.linger_waits import Waiting
 from pipeline.calibration.service.fit import (
     SATURATED,
     NodeMetrics,
@@ -161,7 +161,6 @@ def _sum_spare(recording: Recording, taken: Collection[tuple[int, MetricsClient]
 
 
 def sum_sent(sessions: Iterable[ProducerSession]) -> Counter[SessionKey]:
-    """Bytes in the log, by session."""
     sent: Counter[SessionKey] = Counter()
     for session in sessions:
         sent[session.key] += sum(session.bytes_by_broker.values())

@@ -131,7 +131,6 @@ class Recording:
 
 
 def find_too_large(leaders: Mapping[TopicWindow, Mapping[int, int]]) -> dict[TopicWindow, int]:
-    """Topics of more than `MOST_PARTITIONS`, and of how many."""
     counts = {where: max(by_partition) + 1 for where, by_partition in leaders.items()}
     return {where: count for where, count in counts.items() if count > MOST_PARTITIONS}
 
@@ -158,6 +157,5 @@ class RecordedTopic:
 
     @property
     def records_per_batch(self) -> float | None:
-        """Recorded records per batch; None without a batch."""
         batches = self.batches.sum()
         return float(self.records.sum() / batches) if batches else None

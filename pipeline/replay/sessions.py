@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.calibration.limits import LEAST_SAMPLE
-from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline, settle_linger
+from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline
+from pipeline.calibration.partitioner.linger_waits import settle_linger
 from pipeline.calibration.partitioner.settings import measure_compression
 from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_variant
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services

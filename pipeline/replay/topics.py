@@ -46,8 +46,6 @@ class CandidateOutcome:
 
 @dataclass(frozen=True, eq=False)
 class ReplayedTopic:
-    """Everything about a topic in a window."""
-
     start_ms: int
     recorded: RecordedTopic
     sessions: Sequence[ProducerSession]

@@ -1,14 +1,14 @@
 """Partitioner and settings of a producer session for a topic: configured, or inferred from its batches."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
-from pipeline.calibration.limits import HALF, LATENCY_ERROR_MS, LEAST_SAMPLE, MOST_IN_FLIGHT, MOST_STRAY, USUAL
-from pipeline.calibration.partitioner.client_rack import find_client_rack, is_free_of_keys
+from pipeline.calibration.limits import HALF, LEAST_SAMPLE, MOST_STRAY
 from pipeline.calibration.partitioner.clients import (
     Bounds,
     ClientChoice,
@@ -22,6 +22,7 @@ from pipeline.calibration.partitioner.clients import (
 )
 from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES, collect_bins, drop_keys, follows_keys
 from pipeline.calibration.partitioner.settings import (
+    DEFAULT_BATCH_BYTES,
     Setting,
     bound_batch_bytes,
     bound_linger_ms,
@@ -33,8 +34,10 @@ from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRu
 from pipeline.calibration.session_traffic import CREATE_TIME, SessionBatches, SessionTraffic
 from pipeline.measures.chance import CHANCE_LEVEL
 from pipeline.partitioners.clients.java import IGNORES_KEYS, RACK_AWARE
+from pipeline.partitioners.registry import find_strategy
+from pipeline.partitioners.strategy import choose_partition
 from pipeline.simulator.clients.client import ANY_RACK
-from pipeline.simulator.clients.producer_configs import JAVA, find_config
+from pipeline.simulator.clients.producer_configs import JAVA
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,6 @@ class _Evidence:
     rule: SwitchRule | None = None
     confidence: float = 0.0
     runner_up: str = ""
-    chances: Mapping[SwitchRule, float] = field(default_factory=dict)
     client_rack: str = ""  # of a rack-aware producer
 
 
@@ -141,7 +143,7 @@ def _read_racks(
             strategy = evidence.choice.strategy if evidence.choice.strategy == IGNORES_KEYS else RACK_AWARE
             choice = replace(aware, strategy=strategy)
             return replace(evidence, choice=choice, reason=f"{evidence.reason}; {where}", client_rack=client_rack)
-        if count == 1 and is_free_of_keys(traffic, racks, client_rack, key_family):
+        if count == 1 and _is_free_of_keys(traffic, racks, client_rack, key_family):
             return replace(evidence, choice=aware, confidence=HALF, reason=where, client_rack=client_rack)
     return _read_data(traffic, batches, partition_count, key_family)
 
@@ -194,7 +196,6 @@ def _read_data(
         confidence=confidence,
         runner_up=runner_up,
         reason=_explain(order, rule),
-        chances=ranked,
         notes=tuple(notes),
     )
 
@@ -245,83 +246,42 @@ def _take_configured(evidence: _Evidence, strategy: str) -> _Evidence:
     if choice is None or choice.strategy != strategy:
         choice = find_choice(strategy) or assume_client(strategy)
     notes = evidence.notes
-    if rule and rule is not evidence.rule and evidence.chances and evidence.chances.get(rule, 0.0) < CHANCE_LEVEL:
+    ranked = evidence.order.rank() if evidence.order and evidence.rule else {}
+    if rule and rule is not evidence.rule and ranked and ranked.get(rule, 0.0) < CHANCE_LEVEL:
         notes = (*notes, Caveat.OTHER_STRATEGY.say(strategy=strategy, reason=evidence.reason))
     return replace(evidence, choice=choice, confidence=1.0, runner_up="", notes=notes)
 
 
-_MOST_UNDER_WAY = HALF * MOST_IN_FLIGHT  # from there on batches wait for their turn, too
-NEW_DEFAULT_MS = 5.0  # default of `linger.ms` since Kafka 4.0 (KIP-1030)
-_NEW_VERSION, _NEW_RANGE = "4.1.1", "4.0 or later, or linger.ms set"
+def find_client_rack(traffic: SessionTraffic, batches: SessionBatches, racks: Mapping[int, str]) -> str:
+    """The rack that leads all partitions the keyless records lie in, where chance would hardly do that; else "".
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """Reasons for a producer's mean batch wait, from its metrics; None where they show none."""
-
-    queue_time_ms: float | None = None  # in the producer
-    under_way: float | None = None  # requests, to the busiest broker
-    least_under_way: float | None = None  # to the idlest broker
-    least_latency_ms: float | None = None  # a request to the quickest broker
-
-    def may_be_for_brokers(self, linger_ms: float) -> bool:
-        """Whether even the quickest broker takes as long for a request as batches would wait for `linger.ms`."""
-        return self.least_latency_ms is not None and self.least_latency_ms >= linger_ms
-
-
-def settle_linger(baseline: Baseline, waiting: Waiting) -> Baseline:
-    """Corrects `linger.ms` by why batches waited; a baseline that is configured, or of another client, stays as it is."""
-    linger = baseline.settings.get("linger.ms")
-    if linger is None or (baseline.client, baseline.source) != (JAVA, Origin.INFERRED):
-        return baseline
-    if linger.source == Origin.DEFAULT:
-        return _take_wait(baseline, linger, waiting)
-    return baseline if waiting.least_under_way is None else _judge_wait(baseline, linger, waiting)
-
-
-def _judge_wait(baseline: Baseline, linger: Setting, waiting: Waiting) -> Baseline:
-    """Batches that were open for long waited for `linger.ms` where some broker could take them at once; else for brokers."""
-    is_idle = waiting.least_under_way is not None and waiting.least_under_way < _MOST_UNDER_WAY
-    if is_idle and not waiting.may_be_for_brokers(float(linger.value)):
-        changed = replace(linger, source=Origin.INFERRED)
-    else:
-        default = find_config(JAVA, baseline.version, "linger.ms").default or "0"
-        changed = replace(linger, value=default, source=Origin.UNKNOWN, low=0.0)
-    return with_linger(baseline, changed)
-
-
-def _take_wait(baseline: Baseline, linger: Setting, waiting: Waiting) -> Baseline:
-    """Takes what batches waited for `linger.ms` where their shapes leave it open, such as 4.0's default of 5 ms.
-
-    Records in bursts, or few of them, share a batch with and without `linger.ms`: the log looks the same. The batches'
-    mean wait in the producer does not. Without linger a batch waits only while five requests to its broker are under way.
-    Where brokers may be what batches waited for, `linger.ms` is not known.
-
-    References:
-        Kafka `ProducerMetrics`, `record-queue-time-avg`: from a batch's creation until it is drained, a mean over batches.
+    `racks` are those of the leaders by partition, "" of a broker without one; partitions without a leader are left out.
+    A change of partition is a draw; where a rack leads one partition, so are twice the bytes of a full batch.
     """
-    queue_time_ms, under_way = waiting.queue_time_ms, waiting.under_way
-    if queue_time_ms is None or under_way is None or under_way >= _MOST_UNDER_WAY or float(linger.value) != 0:
-        return baseline
-    low, high = linger.low or 0.0, math.inf if linger.high is None else linger.high
-    fitting = (
-        usual for usual in USUAL["linger.ms"] if low <= usual < high and usual <= queue_time_ms + LATENCY_ERROR_MS
-    )
-    waited_ms = max(fitting, default=0)
-    if waited_ms < NEW_DEFAULT_MS:
-        return baseline
-    if waiting.may_be_for_brokers(waited_ms) or queue_time_ms > (1 + HALF) * waited_ms:
-        return with_linger(baseline, replace(linger, source=Origin.UNKNOWN))
-    waited = f"batches waited {queue_time_ms:.1f} ms in the producer: linger.ms is {waited_ms}, not 0"
-    changed = replace(linger, value=str(waited_ms))
-    settled = replace(baseline, reason="; ".join(text for text in (baseline.reason, waited) if text))
-    switches_by_bytes = baseline.strategy is not None and rule_of(baseline.strategy) is SwitchRule.BYTES
-    if switches_by_bytes and waited_ms == NEW_DEFAULT_MS and not baseline.is_told:
-        settled = replace(settled, version=_NEW_VERSION, version_range=_NEW_RANGE)
-    else:  # no client has such a default: it was set
-        changed = replace(changed, source=Origin.INFERRED)
-    return with_linger(settled, changed)
+    keyless = ~traffic.is_keyed
+    used = np.unique(traffic.partition[keyless]).tolist()
+    racks_used = {racks.get(partition, "") for partition in used}
+    led = Counter(racks.values())
+    if len(racks_used) != 1 or "" in racks_used or len(led) < 2:
+        return ""
+    [rack] = racks_used
+    in_order = batches.partition[np.argsort(batches.base_ms, kind="stable")]
+    draws = int((np.diff(in_order[np.isin(in_order, used)]) != 0).sum())
+    if led[rack] == 1:
+        run_bytes = 2 * max(DEFAULT_BATCH_BYTES, int(batches.size_bytes.max(initial=0)))
+        draws = int(traffic.body_bytes[keyless].sum(dtype="int64")) // run_bytes
+    return rack if draws * math.log(len(racks) / led[rack]) > -math.log(CHANCE_LEVEL) else ""
 
 
-def with_linger(baseline: Baseline, linger: Setting) -> Baseline:
-    return replace(baseline, settings={**baseline.settings, "linger.ms": linger})
+def _is_free_of_keys(
+    traffic: SessionTraffic, racks: Mapping[int, str], client_rack: str, key_family: str | None
+) -> bool:
+    """Whether keys say nothing against a rack that leads one partition: there are none, or they are hashed as Java does.
+
+    Clients that hash a key that is missing put it where an empty one goes.
+    """
+    if not traffic.is_keyed.any():
+        return True
+    [own] = (partition for partition, rack in racks.items() if rack == client_rack)
+    hashed = find_strategy(RACK_AWARE)
+    return hashed.name in list_strategies(key_family) and choose_partition(hashed, b"", len(racks)) != own

@@ -53,8 +53,6 @@ class _Weight(NamedTuple):
 
 @dataclass(frozen=True)
 class RuleEvidence:
-    """Evidence from the order of partitions."""
-
     log_likelihood: Mapping[SwitchRule, float]  # by rule, its limit's oddity with it; nats
     broken_ratio: Mapping[SwitchRule, float]  # by rule: the share of what it forbids among what it could forbid
     event_count: int  # stays and changes

@@ -60,7 +60,6 @@ class NodeMetrics:
 
     @property
     def has_latency(self) -> bool:
-        """It has a rate and a latency, so that requests under way are known."""
         return self.request_rate_per_s is not None and self.request_latency_avg_ms is not None
 
     @property
@@ -191,7 +190,6 @@ def estimate_delay(node: NodeMetrics) -> Parameter:
 
 
 def _fit_broker(broker_id: int, nodes: Sequence[NodeMetrics]) -> ServiceModel:
-    """A model from the delays of a window's minutes."""
     times = [(node, estimate_delay(node)) for node in nodes]
     usable = [time for time in times if time[0].is_settled] or times
     typical, delay = sorted(usable, key=lambda time: time[1].value)[(len(usable) - 1) // 2]

@@ -51,7 +51,6 @@ class ServiceModel:
         return replace(self, delay_ms=delay, delay_series=tuple((at, ms * factor) for at, ms in self.delay_series))
 
     def noting(self, statement: Statement) -> ServiceModel:
-        """The model with one more assumption."""
         return replace(self, assumptions=(*self.assumptions, statement))
 
 

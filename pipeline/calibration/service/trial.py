@@ -38,12 +38,10 @@ class SessionTopic:
 
     @property
     def first_ms(self) -> int:
-        """When the first record was sent."""
         return int(self.traffic.start_ms) + int(self.traffic.elapsed_ms[0])
 
     @property
     def last_ms(self) -> int:
-        """When the last one was."""
         return int(self.traffic.start_ms) + int(self.traffic.elapsed_ms[-1])
 
     def place_records(self, seed: int) -> NDArray[np.int64]:
@@ -69,7 +67,6 @@ class BrokerFigures:
 
     @property
     def records_per_batch(self) -> NDArray[np.float64]:
-        """On average."""
         ratio: NDArray[np.float64] = self.record_count / np.maximum(self.batch_count, 1.0)
         return ratio
 
@@ -115,7 +112,6 @@ def simulate_answers(
 
 
 def observe(topics: Sequence[SessionTopic], broker_ids: Sequence[int]) -> BrokerFigures:
-    """Measures the recording."""
     leader = np.concatenate([topic.batches.leader for topic in topics])
     records = np.concatenate([topic.batches.record_count for topic in topics])
     is_on = leader[None, :] == np.array(broker_ids)[:, None]

@@ -71,7 +71,6 @@ class TopicSums:
     assigned: dict[int, AssignedKeys] = field(default_factory=dict)  # by number of the assignment in the topic's plan
 
     def add(self, other: TopicSums) -> None:
-        """Adds what another bucket says."""
         for kind, cells in other.recorded.items():
             self.recorded[kind] = add_cells(self.recorded.get(kind, cells[:0]), cells)
         self.keys = self.keys.add(other.keys)

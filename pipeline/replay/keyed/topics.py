@@ -26,8 +26,6 @@ _NO_LOADS = known_loads(_NO_CELLS.ravel())
 
 
 class BaselineSource(StrEnum):
-    """How the current strategy is known."""
-
     CONFIGURATION = "configuration"
     VERDICT = "hash verdict"
     BATCHES = "batches"
@@ -103,7 +101,6 @@ class KeyedTopic:
 
     @cached_property
     def verdict(self) -> HashVerdict:
-        """Which family placed the topic's keys."""
         return judge_hash(self.explained, self.judged.key_count, self.judged.record_count, self.partition_count)
 
     @cached_property

@@ -191,8 +191,6 @@ class GroupVariant:
 
 @dataclass(frozen=True)
 class SimulationPlan:
-    """What a task needs."""
-
     groups: tuple[SessionGroup, ...]
     candidates: tuple[Candidate, ...]  # the current setup is the first
     # by group and candidate; None where the candidate is about none of the group's topics

@@ -71,7 +71,6 @@ TOPIC = ("start_ms", "topic", "topic_id")
 
 
 def make_run_rows(rows: Sequence[tuple[int, str, str, int, int, int, bytes]]) -> pa.Table:
-    """Rows of `RUN_SCHEMA`."""
     columns = [[row[index] for row in rows] for index in range(len(RUN_SCHEMA))]
     return pa.table(columns, schema=RUN_SCHEMA)
 

@@ -96,7 +96,6 @@ class SimulatedTopic:
 
     @cached_property
     def broker_ids(self) -> tuple[int, ...]:
-        """Brokers, ascending."""
         leaders = self.cells(CELL_LEADER)
         return tuple(sorted({*self.recorded.broker_ids, *leaders[leaders >= 0].tolist()}))
 

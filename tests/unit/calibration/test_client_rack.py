@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.calibration.partitioner.baseline import identify_baseline
-from pipeline.calibration.partitioner.client_rack import find_client_rack
+from pipeline.calibration.partitioner.baseline import find_client_rack, identify_baseline
 from pipeline.calibration.partitioner.clients import Bounds, SwitchRule, choose_client
 from pipeline.calibration.partitioner.settings import Setting
 from pipeline.calibration.session_traffic import NO_KEY

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from pipeline.calibration.caveats import Origin
-from pipeline.calibration.partitioner.baseline import Baseline, Waiting, settle_linger
+from pipeline.calibration.partitioner.baseline import Baseline
+from pipeline.calibration.partitioner.linger_waits import Waiting, settle_linger
 from pipeline.calibration.partitioner.settings import Setting
 
 OPEN = Setting("0", Origin.DEFAULT, 0.0, 7.0)

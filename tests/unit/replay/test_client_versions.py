@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from pipeline.calibration.caveats import Caveat, Origin
-from pipeline.calibration.partitioner.baseline import Waiting, settle_linger
+from pipeline.calibration.partitioner.linger_waits import Waiting, settle_linger
 from pipeline.calibration.partitioner.settings import Setting
 from pipeline.replay.clients import name_versions, take_version
 from pipeline.replay.metrics import SessionMetrics

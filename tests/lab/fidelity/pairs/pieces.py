@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from pipeline.calibration import within_ms
 from pipeline.calibration.caveats import Origin
-from pipeline.calibration.partitioner import baseline, settings
+from pipeline.calibration.partitioner import baseline, linger_waits, settings
 from pipeline.calibration.service import batch_fit, fit, latency_fit, model, trial
 from pipeline.calibration.within_ms import Pattern
 from pipeline.jobs import replay as replay_job
@@ -181,7 +181,7 @@ PIECES = (
         "linger-from-waits",
         "`linger.ms` corrected by what batches waited",
         ((sessions, "settle_linger", lambda found, _waiting: found),),
-        (baseline.settle_linger, baseline._judge_wait, baseline._take_wait, baseline.Waiting),
+        (linger_waits.settle_linger, linger_waits._judge_wait, linger_waits._take_wait, linger_waits.Waiting),
     ),
     Piece(
         "settings-from-batches",
