@@ -124,7 +124,8 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
             minutes = [_read_metrics(row, MINUTE_MS) for row in recording.minute_nodes[client]]
             metrics = [each for each in minutes if start_ms - MINUTE_MS <= each.start_ms < start_ms + length_ms]
         end_ms, rows = start_ms + length_ms, recording.requests.get(client, ()) if client else ()
-        metrics = take_own(metrics, read_spans(rows))
+        every_span = read_spans(rows)
+        metrics = [take_own(node, every_span) for node in metrics]
         spans = read_spans(rows := [row for row in rows if row["start_ms"] < end_ms and row["end_ms"] > start_ms])
         models = fit_services(metrics, recording.brokers.get(start_ms, ()), start_ms, end_ms)
         of_window = [node for node in metrics if node.start_ms >= start_ms]

@@ -39,6 +39,14 @@ if TYPE_CHECKING:
 ReadRows = Callable[[int, Iterable[tuple[int, int]]], pa.Table]
 """Start of the window and sessions to their rows; called where tasks run."""
 
+
+class SessionReaders(NamedTuple):
+    """They give `ARRIVAL_COLUMNS`, and `BATCH_COLUMNS` of all epochs: arrivals pool those of transactional producers."""
+
+    arrivals: ReadRows
+    batches: ReadRows
+
+
 ARRIVAL_COLUMNS = (
     *("window_start", "topic", "topic_id", "producer_id", "producer_epoch", "minute_start", "timestamp_type", "part"),
     *("record_count", "unreadable_record_count", "aborted_record_count", "outlier_record_count", "late_record_count"),
@@ -53,33 +61,21 @@ _TRIAL_RECORDS = 1_000_000  # what looking at it by simulation costs, likewise
 
 
 def calibrate_sessions(
-    spark: SparkSession,
-    recording: Recording,
-    key_families: Mapping[TopicWindow, str],
-    *,
-    read_arrivals: ReadRows,
-    read_batches: ReadRows,
+    spark: SparkSession, recording: Recording, key_families: Mapping[TopicWindow, str], read: SessionReaders
 ) -> tuple[list[ProducerSession], dict[SessionKey, SessionMetrics]]:
     """Every producer session with its client, version, settings and zone, and what its metrics say; see `find_sessions`."""
-    reading = {"read_arrivals": read_arrivals, "read_batches": read_batches}
-    sessions = find_sessions(spark, recording, key_families, **reading)
+    sessions = find_sessions(spark, recording, key_families, read)
     metrics = fit_sessions(recording, sessions)
     sessions = name_versions(recording, sessions, metrics)
-    sessions, metrics = refine_sessions(spark, recording, sessions, metrics, **reading)
+    sessions, metrics = refine_sessions(spark, recording, sessions, metrics, read)
     return name_zones(recording, sessions, metrics), metrics
 
 
 def find_sessions(
-    spark: SparkSession,
-    recording: Recording,
-    key_families: Mapping[TopicWindow, str],
-    *,
-    read_arrivals: ReadRows,
-    read_batches: ReadRows,
+    spark: SparkSession, recording: Recording, key_families: Mapping[TopicWindow, str], read: SessionReaders
 ) -> list[ProducerSession]:
     """Looks at every producer session of the windows, in topics with leaders; nothing where arrivals are not replayed.
 
-    Readers give `ARRIVAL_COLUMNS`, and `BATCH_COLUMNS` of all epochs: arrivals pool those of transactional producers.
     `key_families` says which hash assigned a topic's keys.
     """
     if not recording.with_arrivals:
@@ -95,8 +91,8 @@ def find_sessions(
     def look(sessions: Sequence[SessionWindow]) -> Iterator[ProducerSession]:
         for start_ms, of_window in itertools.groupby(sorted(sessions), key=itemgetter(0)):
             own = [(producer_id, epoch) for _, producer_id, epoch in of_window]
-            select, told = batches_of(read_batches(start_ms, own)), set[tuple[int, int]]()
-            for traffic in iter_sessions(read_arrivals(start_ms, own)):
+            select, told = batches_of(read.batches(start_ms, own)), set[tuple[int, int]]()
+            for traffic in iter_sessions(read.arrivals(start_ms, own)):
                 where = start_ms, traffic.topic, traffic.topic_id
                 if where in partition_counts:
                     batches = select(traffic)
@@ -167,14 +163,12 @@ def refine_sessions(
     recording: Recording,
     sessions: Sequence[ProducerSession],
     metrics: Mapping[SessionKey, SessionMetrics],
-    *,
-    read_arrivals: ReadRows,
-    read_batches: ReadRows,
+    read: SessionReaders,
 ) -> tuple[list[ProducerSession], dict[SessionKey, SessionMetrics]]:
     """Sharpens baselines and models of sessions whose delays or variant are open: tasks simulate a minute of each."""
     settled = [replace(one, baseline=settle_linger(one.baseline, metrics[one.key].waiting)) for one in sessions]
-    refine = partial(_refine, read_arrivals=read_arrivals, read_batches=read_batches)
-    found = dict(run_tasks(spark, _list_trials(recording, settled, metrics), lambda _: _TRIAL_RECORDS, refine))
+    trials = _list_trials(recording, settled, metrics)
+    found = dict(run_tasks(spark, trials, lambda _: _TRIAL_RECORDS, partial(_refine, read)))
     refined = [
         replace(one, baseline=found[one.key][1]) if one.key in found and one.keyless_count else one for one in settled
     ]
@@ -209,12 +203,12 @@ def can_refine(topics: Sequence[ProducerSession], models: Mapping[int, ServiceMo
 
 
 def _refine(
-    trials: Sequence[_Trial], *, read_arrivals: ReadRows, read_batches: ReadRows
+    read: SessionReaders, trials: Sequence[_Trial]
 ) -> Iterator[tuple[SessionKey, tuple[dict[int, ServiceModel], Baseline]]]:
     for trial in trials:
         start_ms, producer_id, epoch, *_ = trial.key
-        select = batches_of(read_batches(start_ms, [(producer_id, epoch)]))
-        arrivals = iter_sessions(read_arrivals(start_ms, [(producer_id, epoch)]))
+        select = batches_of(read.batches(start_ms, [(producer_id, epoch)]))
+        arrivals = iter_sessions(read.arrivals(start_ms, [(producer_id, epoch)]))
         traffics = {(traffic.topic, traffic.topic_id): traffic for traffic in arrivals}
         if weights := trial.metrics.weights:  # the metrics are those of the first client
             traffics = {topic: traffic.deal(weights)[0] for topic, traffic in traffics.items()}

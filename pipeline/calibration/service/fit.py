@@ -16,7 +16,7 @@ References:
     Little, A Proof for the Queuing Formula L = lambda W, 1961. Kafka `Sender.SenderMetrics`, `metrics/stats/Avg.java`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -116,14 +116,11 @@ def _invert_queue(under_way: float) -> float:
     return high
 
 
-def take_own(nodes: Iterable[NodeMetrics], spans: Sequence[NodeMetrics]) -> list[NodeMetrics]:
-    """Metrics with the latency of their own time alone, where spans between scrapes cover it."""
-    return [_take_own(node, [span for span in spans if span.broker_id == node.broker_id]) for node in nodes]
-
-
-def _take_own(node: NodeMetrics, spans: Sequence[NodeMetrics]) -> NodeMetrics:
-    inside = [(span, min(span.end_ms, node.end_ms) - max(span.start_ms, node.start_ms)) for span in spans]
-    inside = [(span, length_ms) for span, length_ms in inside if length_ms > 0]
+def take_own(node: NodeMetrics, spans: Sequence[NodeMetrics]) -> NodeMetrics:
+    """A time with the latency of itself alone, where spans between scrapes cover it."""
+    own = (span for span in spans if span.broker_id == node.broker_id)
+    lengths_ms = [(span, min(span.end_ms, node.end_ms) - max(span.start_ms, node.start_ms)) for span in own]
+    inside = [(span, length_ms) for span, length_ms in lengths_ms if length_ms > 0]
     if sum(length_ms for _, length_ms in inside) < HALF * (node.end_ms - node.start_ms):
         return node
     weights = [(span.request_rate_per_s or 0.0) * length_ms for span, length_ms in inside]

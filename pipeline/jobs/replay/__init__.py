@@ -72,16 +72,14 @@ def run(spark: SparkSession, run: RunContext, windows: Windows, begin: Begin = i
     families = {where: one.verdict.verdict for where, one in keyed.items() if one.verdict.verdict in FAMILY_NAMES}
     begin("sessions")
     describe_work(f"{run.subject}: find producer sessions")
-    sessions, metrics = calibrate_sessions(
-        spark, recording, families, read_arrivals=readers.read_arrivals, read_batches=readers.read_batches
-    )
+    sessions, metrics = calibrate_sessions(spark, recording, families, readers.sessions)
     groups = make_groups(recording, sessions, metrics, families)
     plan = plan_simulations(groups, recording.candidates, range(1, recording.seeds + 1))
     begin("candidates")
     topics = list_topics(recording, keyed=keyed, sessions=sessions, metrics=metrics, plan=plan)
     with open_staging_folder(run.warehouse) as folder:
         staging = Staging(spark, folder, run.subject)
-        runs = simulate_runs(staging, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes)
+        runs = simulate_runs(staging, plan, read_arrivals=readers.sessions.arrivals, read_hashes=readers.read_hashes)
         # a row of `RUN_SCHEMA` for each topic, beside those of its runs
         packed = make_run_rows([(*topic.where, _NO_GROUP, 0, 0, pack_value(topic)) for topic in topics])
         kernel = run.to_files(partial(_compare_topics, run), TABLES, windows)
@@ -175,7 +173,9 @@ class WindowReplay:
         with open_staging_folder(self._run.warehouse) as folder:
             staging = Staging(self._spark, folder, self._run.subject)
             readers = known.readers
-            runs = simulate_runs(staging, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes)
+            runs = simulate_runs(
+                staging, plan, read_arrivals=readers.sessions.arrivals, read_hashes=readers.read_hashes
+            )
             rows = runs.load()
         results: dict[TopicWindow, list[GroupRun]] = defaultdict(list)
         columns = [column.to_pylist() for column in rows.columns]
@@ -214,9 +214,7 @@ class WindowReplay:
             for start_ms, topic, topic_id, verdict in self._run.tuples(HASH_VERDICTS, windows, *columns)
             if verdict in FAMILY_NAMES
         }
-        sessions, metrics = calibrate_sessions(
-            self._spark, recording, families, read_arrivals=readers.read_arrivals, read_batches=readers.read_batches
-        )
+        sessions, metrics = calibrate_sessions(self._spark, recording, families, readers.sessions)
         return _Calibrated(recording, readers, sessions, metrics, families)
 
 

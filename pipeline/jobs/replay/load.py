@@ -20,7 +20,7 @@ from pipeline.replay.keyed.plan import FAMILIES, AnswerColumn, plan_keys
 from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
 from pipeline.replay.keyed.topics import KeyedTopic, list_keyed_topics
 from pipeline.replay.recorded import MOST_SESSIONS, MetricsClient, Recording, TopicWindow, find_too_large
-from pipeline.replay.sessions import ARRIVAL_COLUMNS, BATCH_COLUMNS
+from pipeline.replay.sessions import ARRIVAL_COLUMNS, BATCH_COLUMNS, SessionReaders
 from pipeline.replay.simulated.arrivals import KEY_HASH_COLUMNS, NO_HASHES, KeyHashes, index_hashes
 from pipeline.replay.simulated.runs import Keyed
 from pipeline.runs import Row, RunContext
@@ -158,20 +158,19 @@ def _load_samples(
 
 
 class Readers(NamedTuple):
-    read_arrivals: partial[pa.Table]
-    read_batches: partial[pa.Table]
+    sessions: SessionReaders
     read_hashes: partial[KeyHashes]
 
 
 def make_readers(run: RunContext, windows: Sequence[TimeWindow]) -> Readers:
     tables = ARRIVALS, RECORD_BATCHES, KEY_HASHES
     arrivals, batches, hashes = (list_data_files(run.warehouse, one, run.cluster_name, windows) for one in tables)
-    return Readers(
+    sessions = SessionReaders(
         partial(_read_sessions, run.warehouse, arrivals, ARRIVAL_COLUMNS, every_epoch=False),
         # every epoch: arrivals pool those of transactional producers
         partial(_read_sessions, run.warehouse, batches, BATCH_COLUMNS, every_epoch=True),
-        partial(_read_hashes, run.warehouse, arrivals, hashes),
     )
+    return Readers(sessions, partial(_read_hashes, run.warehouse, arrivals, hashes))
 
 
 def replay_stored_keys(spark: SparkSession, run: RunContext, recording: Recording) -> dict[TopicWindow, KeyedTopic]:

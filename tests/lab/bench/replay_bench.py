@@ -130,7 +130,7 @@ def simulate(staging, run, record_count):
     groups = make_groups(recording, [session], {session.key: SessionMetrics(models)}, {})
     plan = plan_simulations(groups, run.config.candidates, run_seeds(run.config.replay.seeds))
     readers = make_readers(run, run.windows)
-    parts = simulate_runs(staging, plan, read_arrivals=readers.read_arrivals, read_hashes=readers.read_hashes)
+    parts = simulate_runs(staging, plan, read_arrivals=readers.sessions.arrivals, read_hashes=readers.read_hashes)
     (topic,) = list_topics(
         recording, keyed={}, sessions=[session], metrics={session.key: SessionMetrics(models)}, plan=plan
     )
@@ -156,7 +156,7 @@ def plan_run(warehouse, seeds):
 
 def simulate_alone(run, plan):
     """The simulator by itself on the first minutes, each candidate with one seed: records a second."""
-    (traffic,) = iter_sessions(make_readers(run, run.windows).read_arrivals(FIRST_MS, [(1, 0)]))
+    (traffic,) = iter_sessions(make_readers(run, run.windows).sessions.arrivals(FIRST_MS, [(1, 0)]))
     traffic = traffic.choose(traffic.elapsed_ms < ALONE_MINUTES * MINUTE_MS)
     group, variants = plan.groups[0], plan.variants[0]
     arrivals = prepare_arrivals(group, [traffic])

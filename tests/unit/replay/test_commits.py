@@ -125,7 +125,7 @@ def test_a_producers_commits_are_found_once_and_handed_on_once(monkeypatch, lead
         sessions={(start_ms, 7, 0): 14, (start_ms, 9, 0): 7},
     )
     found = sessions.find_sessions(
-        None, recording, {}, read_arrivals=lambda *_: as_table(make_rows()), read_batches=lambda *_: batches
+        None, recording, {}, sessions.SessionReaders(lambda *_: as_table(make_rows()), lambda *_: batches)
     )
     assert [(one.producer_id, one.topic) for one in found] == [(7, "orders"), (7, "returns"), (9, "orders")]
     assert [len(one.commits_ms) for one in found] == told

@@ -144,8 +144,8 @@ PIECES = (
     Piece(
         "own-latency",
         "latencies of minutes from the scrapes within them",
-        ((metrics, "take_own", lambda nodes, _spans: list(nodes)),),
-        (fit.take_own, fit._take_own),
+        ((metrics, "take_own", lambda node, _spans: node),),
+        (fit.take_own,),
     ),
     Piece(
         "trailing-averages",
