@@ -112,7 +112,7 @@ class Caveat(Enum):
     PARTITIONER_NOT_TESTED = "{candidate} was not back-tested here: the current partitioner is {in_use}"
     # The back-test
     NOT_PREDICTED = "the current setup could not be replayed"
-    SHARE_OFF = "{place}'s share is predicted {error:.1f} points off, {bar:.1f} are allowed"
+    SHARE_OFF = "{place}'s share is predicted {error:.2f} points off, {bar:.2f} are allowed"
     BATCHES_OFF = "records per batch are predicted {ratio:.2f} times the observed"
     TOO_UNCERTAIN = (
         "too uncertain: broker {broker}'s share is predicted within {width:.1f} points, {most:g} are allowed"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.calibration.within_ms import Pattern, choose_pattern
+from pipeline.calibration.within_ms import Pattern, choose_pattern, place_within_ms
 from pipeline.model.window import NS_PER_MS
 
 Which = slice | NDArray[np.bool_] | NDArray[np.int64]
@@ -80,6 +80,12 @@ class SessionTraffic:
         """By record: it has a key, be it an empty one."""
         is_keyed: NDArray[np.bool_] = self.key_index != NO_KEY
         return is_keyed
+
+    def place_records(self, base_ms: int, seed: int) -> NDArray[np.int64]:
+        """When each record was sent, ns after an instant: within its millisecond by chance."""
+        placed = place_within_ms(self.elapsed_ms, choose_pattern(self.elapsed_ms), seed)
+        placed += (self.start_ms + int(self.elapsed_ms[0]) - base_ms) * NS_PER_MS
+        return placed
 
     def choose(self, which: Which) -> SessionTraffic:
         """The same session with some of its records; the counts of special ones stay those of all."""

@@ -101,8 +101,7 @@ class SessionMetrics:
 def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> dict[SessionKey, SessionMetrics]:
     """Finds each session's client by the bytes both sent to each broker, and fits the brokers' services to its metrics."""
     length_ms, nodes = recording.window_ms, recording.nodes
-    matched = match_sessions(sessions, nodes)
-    sent = sum_sent(sessions)
+    matched, sent = match_sessions(sessions, nodes), sum_sent(sessions)
     stored: dict[ProducerKey, NDArray[np.int64]] = defaultdict(lambda: np.zeros(SLOTS, np.int64))
     for session in sessions:
         stored[producer_of(session.key)] += session.bytes_by_slot

@@ -10,7 +10,6 @@ from pipeline.calibration.limits import MOST_RECORDS
 from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.service.model import ServiceModel, fluctuate, make_broker
 from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic, commits_ns
-from pipeline.calibration.within_ms import choose_pattern, place_within_ms
 from pipeline.model.window import MINUTE_MS, NS_PER_MS
 from pipeline.simulator.clients.client import Compression
 from pipeline.simulator.clients.producer_settings import resolve_producer
@@ -45,11 +44,9 @@ class SessionTopic:
         return int(self.traffic.start_ms) + int(self.traffic.elapsed_ms[-1])
 
     def place_records(self, seed: int) -> NDArray[np.int64]:
-        """When each record was sent, epoch nanoseconds, within its millisecond by chance; placed once per seed."""
+        """When each record was sent, epoch nanoseconds; placed once per seed."""
         if seed not in self._sent_ns:
-            elapsed_ms = self.traffic.elapsed_ms
-            placed = place_within_ms(elapsed_ms, choose_pattern(elapsed_ms), seed)
-            self._sent_ns[seed] = placed + self.first_ms * NS_PER_MS
+            self._sent_ns[seed] = self.traffic.place_records(0, seed)
         return self._sent_ns[seed]
 
 

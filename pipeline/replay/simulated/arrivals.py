@@ -15,8 +15,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.calibration.session_traffic import SessionTraffic
-from pipeline.calibration.within_ms import choose_pattern, place_within_ms
-from pipeline.model.window import NS_PER_MS
 from pipeline.partitioners.hashes import place_hashes
 from pipeline.partitioners.registry import HASH_COLUMNS, choose_for_no_key, find_strategy, key_function_of
 from pipeline.partitioners.strategy import KeyRule, Strategy
@@ -179,7 +177,7 @@ def _prepare_session(traffics: Sequence[tuple[int, SessionTraffic]], base_ms: in
     parts = tuple(
         TopicArrivals(topic, len(traffic), traffic if traffic.is_keyed.any() else None) for topic, traffic in traffics
     )
-    due = [_place_in_time(traffic, base_ms) for _, traffic in traffics]
+    due = [traffic.place_records(base_ms, _WITHIN_MS_SEED) for _, traffic in traffics]
     sizes = [traffic.body_bytes for _, traffic in traffics]
     if len(parts) == 1:
         topic = np.broadcast_to(np.int16(parts[0].topic), len(due[0]))
@@ -189,10 +187,3 @@ def _prepare_session(traffics: Sequence[tuple[int, SessionTraffic]], base_ms: in
     topic = np.repeat(np.array([part.topic for part in parts], np.int16), [part.count for part in parts])
     order = np.argsort(due_ns, kind="stable")
     return SessionArrivals(due_ns[order], body_bytes[order], topic[order], order, parts)
-
-
-def _place_in_time(traffic: SessionTraffic, base_ms: int) -> NDArray[np.int64]:
-    elapsed_ms = traffic.elapsed_ms
-    due_ns = place_within_ms(elapsed_ms, choose_pattern(elapsed_ms), _WITHIN_MS_SEED)
-    due_ns += (traffic.start_ms - base_ms + int(elapsed_ms[0])) * NS_PER_MS
-    return due_ns

@@ -156,6 +156,11 @@ def test_what_is_too_far_off_takes_trust_from_its_own_question_alone(truth, in_u
     assert {name: compared[name] for name in TRUSTS} == {name: tested[name] for name in TRUSTS}
 
 
+def test_an_error_just_beyond_its_bar_is_told_as_more_than_is_allowed():
+    """With one digit 1.78 of 1.75 points read as 1.8 of 1.8."""
+    assert "1.78 points off, 1.75 are allowed" in Caveat.SHARE_OFF.say(place="broker 1", error=1.78, bar=1.75).text
+
+
 def test_concerns_are_told_and_take_trust_away(truth, in_use):
     missing, assumed = Caveat.ARRIVALS_MISSING.say(missing=7, total=9), Caveat.OF_SIMULATOR.say(text="one; two")
     tested = back_test(truth, in_use, (), None, Concerns((missing,), (assumed, assumed)))

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from pipeline.calibration import within_ms
+from pipeline.calibration import session_traffic, within_ms
 from pipeline.calibration.caveats import Origin
 from pipeline.calibration.partitioner import baseline, linger_waits, settings
 from pipeline.calibration.service import batch_fit, fit, latency_fit, model, trial
 from pipeline.calibration.within_ms import Pattern
 from pipeline.jobs import replay as replay_job
 from pipeline.replay import client_matching, metrics, sessions, topics
-from pipeline.replay.simulated import arrivals, scenario
+from pipeline.replay.simulated import scenario
 from pipeline.replay.simulated.topics import ModelError, SimulatedTopic
 from pipeline.simulator.clients.client import Compression
 
@@ -210,7 +210,7 @@ PIECES = (
     Piece(
         "bursts",
         "bursts within a millisecond",
-        tuple((owner, "choose_pattern", *_STEADY) for owner in (trial, arrivals, sessions)),
+        tuple((owner, "choose_pattern", *_STEADY) for owner in (session_traffic, sessions)),
         (within_ms.choose_pattern, within_ms._find_bursts, within_ms._place_bursts, within_ms._bound_chance),
     ),
     Piece(
