@@ -93,17 +93,17 @@ class Collected(RecordSource):
 
         hosts, doubts = ((), ()) if reading.collected is None else (reading.collected.hosts, reading.collected.doubts)
         manifests = [host.manifest for host in hosts]
-        active, held = (
-            list_active(reading, window),
-            [one for one in manifests if one.dropped_until_ms <= window.start_ms],
+        active = list_active(reading, window)
+        own = [host for host in hosts if host.broker_ids & active]
+        gone = sorted(host.name for host in own if host.manifest.dropped_until_ms > window.start_ms)
+        since = (
+            one.manifest for one in hosts if one.manifest.collected_at_ms >= window.end_ms and one.name not in gone
         )
-        since = (one for one in held if one.collected_at_ms >= window.end_ms)
         arrived = {directory.broker_id for one in since for directory in one.state.directories}
         counted = [one for one in reading.directory_counts if one in arrived]
         weighed = weigh_disks(reading, window, counted)
-        ends_ms = [(host.name, host.manifest.collected_at_ms) for host in hosts if host.broker_ids & active]
+        ends_ms = [(host.name, host.manifest.collected_at_ms) for host in own]
         late = [f"{name} (until {format_instant(max(0, at))})" for name, at in ends_ms if at < window.end_ms]
-        gone = [host.name for host in hosts if host.manifest not in held and host.broker_ids & active]
         named = name_some("not collected since the window's end:", late), name_some(NOT_AS_HOSTS_SAY, doubts)
         gone_parts = name_some("parts were deleted (`collect --keep`) by", gone)
         unread = name_some(
@@ -125,7 +125,8 @@ def _list_unread(reading: ClusterReading, window: TimeWindow) -> list[str]:
     """Partitions that a host's broker led at a window's begin or end, and that its collector did not read until then."""
     history, unread = reading.history, set()
     moments_ms = [max(at_ms, history.known_since_ms or 0) for at_ms in (window.start_ms, window.end_ms)]
-    for host in reading.collected.hosts if reading.collected else ():
+    hosts = reading.collected.hosts if reading.collected else ()
+    for host in (one for one in hosts if one.manifest.unread):
         read_until_ms = {one.key: one.read_until_ms for one in host.manifest.progress}
         for topic, topic_id, partition in host.manifest.unread:
             key = TopicPartition(topic, partition)
