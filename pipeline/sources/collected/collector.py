@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.sections import COUNTS_ONLY
 from pipeline.errors import ConfigError, NothingUsableError
-from pipeline.model.cluster import CLUSTER_METADATA, ClusterState
-from pipeline.model.log import Problem, fits_topics
+from pipeline.model.cluster import CLUSTER_METADATA, ClusterHistory
+from pipeline.model.log import Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.window import DAY_MS, LATEST_MS, TimeWindow, milliseconds_of
 from pipeline.sources.collected.host import window_starts
@@ -82,6 +82,13 @@ def collect(request: CollectRequest, landing: StoredFolder, rate_limit: RateLimi
     return _Collector(request, tree, host, folder, rate_limit).run()
 
 
+def _has_led(history: ClusterHistory, name: TopicPartition, broker_id: int | None, since_ms: int) -> bool:
+    terms = history.leader_terms(name)
+    ends_ms = (*(term.since_ms for term in terms[1:]), None)
+    pairs = zip(terms, ends_ms, strict=True)
+    return any(term.leader_id == broker_id and (end_ms is None or end_ms >= since_ms) for term, end_ms in pairs)
+
+
 def collector_settings(config: PipelineConfig, cluster: str, as_of_ms: int) -> ScanSettings:
     """Settings of a scan over all time; `ConfigError` where strategies or sums alone need keys, which do not leave the host."""
     keys = config.keys
@@ -129,7 +136,7 @@ class _Collector:
         replicas, replica_problems = read_replica_states(self._tree)
         all_problems = [*self._tree.problems, *problems, *replica_problems]
         began_s = self._rate_limit.clock()
-        for directory, partition in self._choose(history.state_at(request.as_of_ms)):
+        for directory, partition in self._choose(history):
             key = partition.topic, partition.topic_id or "", partition.partition
             progress = self._progress.get(key)
             reads, unit_bytes = plan_reads([(directory, partition)]), request.unit_bytes
@@ -150,13 +157,19 @@ class _Collector:
         self._commit(request.as_of_ms, HostState.of(tree, known, replicas=renamed, problems=faults))
         return self.done
 
-    def _choose(self, state: ClusterState) -> list[tuple[LogDirectory, PartitionDirectory]]:
-        """Chooses the live partitions that this broker leads or may lead; the longer log where two disks hold one."""
+    def _choose(self, history: ClusterHistory) -> list[tuple[LogDirectory, PartitionDirectory]]:
+        """Chooses the live partitions that this broker leads, may lead or has led since the last reading; the longer log of two disks.
+
+        Where the leader moved between the readings of two hosts, each found the other to be the leader.
+        """
+        as_of_ms, before = self._request.as_of_ms, self._before
+        state, since_ms = history.state_at(as_of_ms), as_of_ms if before is None else before.collected_at_ms
         topics, leaders = self._request.config.clusters[self._request.cluster].topics, state.leaders
         chosen: dict[tuple[str, str, int], tuple[LogDirectory, PartitionDirectory]] = {}
         for directory, partition in self._tree.iter_partitions(kind=DirectoryKind.LIVE):
-            leader = leaders.get(partition.topic_partition, directory.broker_id)
-            if partition.is_cluster_metadata or leader != directory.broker_id:
+            name, broker_id = partition.topic_partition, directory.broker_id
+            is_led = leaders.get(name, broker_id) == broker_id or _has_led(history, name, broker_id, since_ms)
+            if partition.is_cluster_metadata or not is_led:
                 continue
             key = (partition.topic, partition.topic_id or "", partition.partition)
             if not fits_topics(partition.topic, topics):

@@ -18,9 +18,10 @@ import pytest
 
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, InputError
+from pipeline.model.cluster import CLUSTER_METADATA, ClusterHistory, Timeline
 from pipeline.model.log import Record, TopicPartition
 from pipeline.model.window import TimeWindow, format_instant
-from pipeline.sources.collected import partition_scan
+from pipeline.sources.collected import collector, partition_scan
 from pipeline.sources.collected.collector import RateLimit, collector_settings
 from pipeline.sources.collected.host import read_hosts
 from pipeline.sources.collected.manifest import MANIFEST, read_manifest
@@ -40,6 +41,7 @@ from tests.unit.sources.collected.disks import (
     add_up,
     collected,
     make_batches,
+    manifest_of,
     plan_tasks,
     read_landing,
     read_once,
@@ -213,6 +215,23 @@ def test_no_clock_of_a_client_hides_what_retention_took(config, disk, landing, a
     (gap,) = read_landing(landing).gaps.values()
     assert read_ms - 1 <= gap.start_ms <= read_ms
     assert lost_until_ms <= gap.end_ms <= lost_until_ms + 5
+
+
+def test_what_a_broker_led_since_the_last_reading_is_read_though_another_leads_now(config, disk, landing, monkeypatch):
+    """The leader moved between the readings of two hosts: each left the end of the window to the other, and it was complete."""
+    moved_ms, batches = FIRST_MS + HOUR_MS, make_batches(0, 30)[0]
+    led = Timeline((FIRST_MS - HOUR_MS, moved_ms), (state_of(1, 0), state_of(2, 1)))
+    known = {"known_since_ms": FIRST_MS - HOUR_MS, "partitions": {TopicPartition("orders", 0): led}}
+    history = ClusterHistory(state_source=CLUSTER_METADATA, **known)
+    monkeypatch.setattr(collector, "read_cluster_history", lambda _: (history, ()))
+    disk.write(0, b"".join(batches[:10]))
+    run_collector(config, disk, landing, as_of_ms=moved_ms - 1)
+    disk.write(0, b"".join(batches))
+    run_collector(config, disk, landing, as_of_ms=moved_ms + 1)
+    (progress,) = manifest_of(landing, "broker-1").progress
+    assert progress.position == len(b"".join(batches[:-1]))
+    disk.write(0, b"".join(make_batches(0, 40)[0]))  # of a time when another led
+    assert run_collector(config, disk, landing, as_of_ms=moved_ms + 2).read_bytes == 0
 
 
 def test_a_file_that_the_cleaner_rewrote_doubles_nothing(config, disk, landing):
