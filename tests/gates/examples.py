@@ -112,7 +112,7 @@ def verdict(topic: str, **others):
 
 def of_broker(instance: str, **others):
     row = dict.fromkeys(("bytes_in", "bytes_out", "message_in_count", "replication_bytes_in"), 7.0)
-    row |= {"request_handler_idle_ratio": 1.02, "network_processor_idle_ratio": 0.5}
+    row |= {"request_handler_idle_ratio": 1.1, "network_processor_idle_ratio": 0.5}
     return {"instance": instance, "broker_id": 1, "leader_count": 3, "partition_count": 3} | row | others
 
 
@@ -279,7 +279,7 @@ FAILING = {
     "broker_metrics_gate": {
         "increases_not_negative": [of_broker("c:1", bytes_in=-1.0), of_broker("d:1", covered_ms=-1)],
         "idle_ratios_sound": [
-            of_broker("e:1", request_handler_idle_ratio=3.0),
+            of_broker("e:1", request_handler_idle_ratio=1.11),
             of_broker("f:1", network_processor_idle_ratio=-0.1),
         ],
         "leaders_held": [of_broker("g:1", leader_count=4)],
