@@ -186,10 +186,8 @@ class RunContext:
     def replace_frame(self, spark: SparkSession, table: Table, frame: DataFrame, windows: Windows) -> dict[str, int]:
         """As `replace`, by a DataFrame: for tables that grow with the traffic."""
         describe_work(f"{self.subject}: {table.name}")
-        rows = self.fit(table, frame)
-        return {
-            table.name: replace_windows(spark, rows, self.warehouse, table, cluster=self.cluster_name, windows=windows)
-        }
+        scope, rows = Scope.of(self.cluster_name, windows), self.fit(table, frame)
+        return {table.name: replace_windows(spark, rows, self.warehouse, table, scope)}
 
     def to_files(
         self, work: Callable[[Any], TableRows], tables: Sequence[Table], windows: Sequence[TimeWindow]
@@ -212,8 +210,8 @@ class RunContext:
     def insert_missing(self, spark: SparkSession, table: Table, frame: DataFrame, windows: Windows) -> dict[str, int]:
         """Adds the rows of some windows' dates whose key is not stored yet; returns the version by table."""
         describe_work(f"{self.subject}: {table.name}")
-        rows, of = self.fit(table, frame), {"cluster": self.cluster_name, "run_id": self.run_id}
-        return {table.name: insert_missing(spark, rows, self.warehouse, table, windows=windows, **of)}
+        scope, rows = Scope.of(self.cluster_name, windows), self.fit(table, frame)
+        return {table.name: insert_missing(spark, rows, self.warehouse, table, scope, run_id=self.run_id)}
 
     def replace(self, table: Table, rows: Iterable[Any] | pa.Table, windows: Windows) -> dict[str, int]:
         """Replaces windows' rows in one commit; the version by table; `TableMismatchError` or `StorageConflictError`."""

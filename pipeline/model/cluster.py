@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, NamedTuple, Self, TypeVar
 
-from pipeline.model.log import TopicPartition, is_partition_number
+from pipeline.model.log import LogName, TopicPartition, is_partition_number
 
 NO_LEADER = -1  # no leader, or none that is known
 
@@ -63,14 +63,16 @@ class PartitionState:
         return TopicPartition(self.topic, self.partition)
 
     @property
+    def log_name(self) -> LogName:
+        return LogName(self.topic, self.topic_id or "", self.partition)
+
+    @property
     def preferred_leader_id(self) -> int:
         return self.replicas[0] if self.replicas else NO_LEADER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
-    """State of one replica, read from the broker's disk."""
-
     topic: str
     topic_id: str | None
     partition: int
@@ -90,8 +92,6 @@ class ReplicaState:
 
 
 class DirectorySpace(NamedTuple):
-    """The volume that holds a log directory, as its broker reports."""
-
     total_bytes: int
     usable_bytes: int
 
@@ -135,18 +135,12 @@ class Timeline(Generic[T]):
         return cls(tuple(range(_EARLIEST_MS, _EARLIEST_MS + len(values))), values)
 
     def at(self, at_ms: int) -> T | None:
-        """The value at a moment; None before the first one.
-
-        >>> Timeline((10, 20), ("a", "b")).at(19)
-        'a'
-        """
+        """The value at a moment; None before the first one."""
         index = bisect_right(self.moments_ms, at_ms)
         return self.values[index - 1] if index else None
 
 
 class StateSubject(StrEnum):
-    """Part of a cluster's state."""
-
     BROKERS = "brokers"  # who is registered, on which rack, and who is fenced
     PARTITIONS = "partitions"  # topics, replicas, leaders, in-sync sets
     CONFIGS = "configs"
@@ -162,8 +156,6 @@ class UnreadState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterHistory:
-    """A cluster over the time that its source covers."""
-
     state_source: str
     # from when on states are known: the first record, a metadata snapshot's, or when a live cluster was asked; leaders of
     # earlier epochs may be known from before. None for a source of one state without a time, taken to hold always
@@ -174,9 +166,8 @@ class ClusterHistory:
     default_configs: Timeline[Mapping[str, str]] = Timeline()
     unread: tuple[UnreadState, ...] = ()  # what the source holds and could not be read
     newest_ms: int | None = None  # time of a metadata log's newest record: controllers write some while nothing changes
-    quiet_ms: int | None = (
-        None  # for how long at most none came of late; None where controllers write none by themselves
-    )
+    # for how long at most none came of late; None where controllers write none by themselves
+    quiet_ms: int | None = None
 
     @classmethod
     def always(

@@ -40,12 +40,7 @@ class IncidentChange:
 
     @property
     def key(self) -> str:
-        """Names the change among all changes of a cluster: `K-JKT62CWA-new`; with its window where a state can recur.
-
-        >>> IncidentChange(incident_id="K-1", state="worse", rule="r", subject="s", since_ms=0,
-        ...     window_start_ms=1795251600000, value=1.9, peak_value=1.9, limit_value=1.2, window_count=3).key
-        'K-1-worse-20261121T090000Z'
-        """
+        """Names the change among all changes of a cluster: `K-JKT62CWA-new`; with its window where a state can recur."""
         if self.state == "new" or not self.is_open:
             return f"{self.incident_id}-{self.state}"
         instant = datetime.fromtimestamp(self.window_start_ms / 1000, UTC)
@@ -62,11 +57,7 @@ class OpenIncident:
 
 
 def incident_of(key: str) -> str:
-    """Returns the incident that the key of a change names.
-
-    >>> incident_of("K-1-worse-20261121T090000Z"), incident_of("K-1-resolved")
-    ('K-1', 'K-1')
-    """
+    """Returns the incident that the key of a change names."""
     return re.sub(r"-(new|resolved|withdrawn|(worse|continuing)-\w+)$", "", key)
 
 

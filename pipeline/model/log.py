@@ -25,16 +25,20 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class LogName(NamedTuple):
+    """A partition of a topic under its id, "" where it has none: a topic made anew under its old name is another one."""
+
+    topic: str
+    topic_id: str
+    partition: int
+
+
 def is_partition_number(number: int) -> bool:
     return 0 <= number <= MAX_PARTITION_NUMBER
 
 
 def fits_topics(topic: str, patterns: Collection[str]) -> bool:
-    """Whether a topic fits a pattern, or none is given, and no pattern that begins with `!`.
-
-    >>> [fits_topics(topic, ("orders-*", "!*-repartition")) for topic in ("orders-eu", "orders-repartition", "clicks")]
-    [True, False, False]
-    """
+    """Whether a topic fits a pattern, or none is given, and no pattern that begins with `!`."""
     left_out = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
     wanted = [pattern for pattern in patterns if not pattern.startswith("!")] or ["*"]
     return any(fnmatchcase(topic, one) for one in wanted) and not any(fnmatchcase(topic, one) for one in left_out)
@@ -96,28 +100,11 @@ class BatchHeader:
 
     @property
     def codec(self) -> int:
-        """Compression codec, bits 0-2."""
         return self.attributes & 7
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Bit 3: create time or log append time."""
         return TimestampType((self.attributes >> 3) & 1)
-
-    @property
-    def is_transactional(self) -> bool:
-        """Bit 4."""
-        return bool(self.attributes & 0x10)
-
-    @property
-    def is_control(self) -> bool:
-        """Bit 5."""
-        return bool(self.attributes & 0x20)
-
-    @property
-    def has_delete_horizon(self) -> bool:
-        """Bit 6: `base_timestamp_ms` holds the delete horizon."""
-        return bool(self.attributes & 0x40)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

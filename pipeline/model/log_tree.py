@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from pipeline.model.log import Problem, TopicPartition
+from pipeline.model.log import LogName, Problem, TopicPartition
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 """The KRaft quorum's own log: in every node's directory, never a load of a broker."""
@@ -40,8 +40,6 @@ class TextPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFile:
-    """One `.log` file and its siblings."""
-
     path: str
     base_offset: int | None  # from the file name; None where a file outside a partition directory has another name
     size_bytes: int
@@ -54,8 +52,6 @@ class SegmentFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDirectory:
-    """One replica of a topic-partition on one disk."""
-
     path: str
     topic: str  # topic name; cut where Kafka had to shorten it (see `is_topic_truncated`)
     partition: int
@@ -70,6 +66,10 @@ class PartitionDirectory:
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
+
+    @property
+    def log_name(self) -> LogName:
+        return LogName(self.topic, self.topic_id or "", self.partition)
 
     @property
     def is_cluster_metadata(self) -> bool:
@@ -103,8 +103,6 @@ class LogDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTree:
-    """Everything found under the paths that were given."""
-
     # by broker, then path; a partition directory or a file given alone sits in a log directory of its own
     directories: tuple[LogDirectory, ...] = ()
     problems: tuple[Problem, ...] = ()  # what was refused or is doubtful; the rest is in `directories` all the same
@@ -187,4 +185,4 @@ class PartitionSummary:
     records: RecordSummary | None = None
     problems: tuple[
         Problem, ...
-    ] = ()  # segments that cannot be read; with verification, files that do not fit together
+    ] = ()  # of segments that cannot be read; if verified, of files that do not fit together

@@ -62,7 +62,6 @@ def format_ratio(ratio: float) -> str:
 
 
 def format_bytes(size_bytes: float, *, sign: bool = False) -> str:
-    """Writes bytes in decimal units, three significant digits."""
     size, unit = abs(float(size_bytes)), "B"
     for larger in ("kB", "MB", "GB", "TB", "PB"):
         if size < 999.5:

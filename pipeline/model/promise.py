@@ -69,18 +69,12 @@ class Promise:
 
 
 class PromiseScore(NamedTuple):
-    """Counts of kept and broken promises of one kind of advice."""
-
     kept_count: int = 0
     broken_count: int = 0
 
     @property
     def is_bad(self) -> bool:
-        """Whether most, and more than one, were broken: a single miss may be chance.
-
-        >>> [PromiseScore(kept, broken).is_bad for kept, broken in ((0, 1), (0, 2), (2, 2), (2, 3))]
-        [False, True, False, True]
-        """
+        """Whether most, and more than one, were broken: a single miss may be chance."""
         return self.broken_count >= 2 and self.broken_count > self.kept_count
 
 
@@ -133,18 +127,10 @@ class Trust(StrEnum):
 
     @classmethod
     def of(cls, stored: str) -> "Trust":
-        """What a stored text says.
-
-        >>> Trust.of("not trustworthy: no arrivals are stored")
-        <Trust.DOUBTED: 'not trustworthy'>
-        """
+        """What a stored text says."""
         return cls.DOUBTED if stored.startswith(cls.DOUBTED) else cls.TRUSTED
 
 
 def format_trust(reasons: str) -> str:
-    """The text to store: `trusted` without reasons against.
-
-    >>> format_trust(""), format_trust("no arrivals are stored")
-    ('trusted', 'not trustworthy: no arrivals are stored')
-    """
+    """The text to store: `trusted` without reasons against."""
     return f"{Trust.DOUBTED}: {reasons}" if reasons else str(Trust.TRUSTED)

@@ -18,11 +18,7 @@ END_OF_TIME_MS = 4_102_444_800_000  # the year 2100: after every window
 
 
 def parse_duration(text: str) -> timedelta:
-    """Reads an ISO 8601 duration of days, hours, minutes and seconds; `ConfigError` for other texts, and for zero.
-
-    >>> parse_duration("P1DT30M")
-    datetime.timedelta(days=1, seconds=1800)
-    """
+    """Reads an ISO 8601 duration of days, hours, minutes and seconds; `ConfigError` for other texts, and for zero."""
     match = _DURATION.fullmatch(text)
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0)
     try:
@@ -35,11 +31,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_instant(text: str) -> datetime:
-    """Reads an ISO 8601 instant or date, in UTC without an offset; `ConfigError` for other texts.
-
-    >>> parse_instant("2026-11-21T09:00:00+01:00").isoformat()
-    '2026-11-21T08:00:00+00:00'
-    """
+    """Reads an ISO 8601 instant or date, in UTC without an offset; `ConfigError` for other texts."""
     try:
         instant = datetime.fromisoformat(text)
         return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
@@ -48,11 +40,7 @@ def parse_instant(text: str) -> datetime:
 
 
 def format_instant(instant_ms: int) -> str:
-    """Writes an instant as ISO 8601 in UTC, with milliseconds only where there are any.
-
-    >>> format_instant(1795251600000)
-    '2026-11-21T09:00:00Z'
-    """
+    """Writes an instant as ISO 8601 in UTC, with milliseconds only where there are any."""
     instant = instant_of(instant_ms)
     return instant.isoformat(timespec="milliseconds" if instant_ms % 1000 else "seconds").replace("+00:00", "Z")
 
@@ -63,20 +51,12 @@ is not an instant."""
 
 
 def instant_of(instant_ms: int) -> datetime:
-    """The instant as an aware datetime, the form in which rows carry it.
-
-    >>> instant_of(1795251600000).isoformat()
-    '2026-11-21T09:00:00+00:00'
-    """
+    """The instant as an aware datetime, the form in which rows carry it."""
     return datetime.fromtimestamp(instant_ms / 1000, UTC)
 
 
 def milliseconds_of(time: datetime | timedelta) -> int:
-    """Milliseconds of a duration, or of an instant since the epoch.
-
-    >>> milliseconds_of(timedelta(minutes=1)), milliseconds_of(instant_of(5))
-    (60000, 5)
-    """
+    """Milliseconds of a duration, or of an instant since the epoch."""
     if isinstance(time, datetime):
         return min(round(time.timestamp() * 1000), LATEST_MS)  # it may be rounded into the year 10000
     return round(time.total_seconds() * 1000)
@@ -95,11 +75,7 @@ class TimeWindow:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads `START/DURATION` or `START/END`.
-
-        >>> str(TimeWindow.parse("2026-11-21T09:00:00Z/PT1M"))
-        '2026-11-21T09:00:00Z/2026-11-21T09:01:00Z'
-        """
+        """Reads `START/DURATION` or `START/END`."""
         start, _, rest = text.partition("/")
         if not rest:
             raise ConfigError(f"{text!r} is not a window; write one as 2026-11-21T09:00:00Z/PT1H")
@@ -119,11 +95,7 @@ class TimeWindow:
         return self.start_ms <= instant_ms < self.end_ms
 
     def split(self, size_ms: int) -> Iterator[Self]:
-        """Cuts the span into windows of `size_ms`, aligned to the epoch; partial windows at the edges count whole.
-
-        >>> [w.start_ms for w in TimeWindow(0, 180).split(60)]
-        [0, 60, 120]
-        """
+        """Cuts the span into windows of `size_ms`, aligned to the epoch; partial windows at the edges count whole."""
         starts_ms = range(self.start_ms - self.start_ms % size_ms, self.end_ms, size_ms)
         if len(starts_ms) > MOST_WINDOWS:
             raise ConfigError(f"{len(starts_ms):,} windows; a run may have {MOST_WINDOWS:,}: name a shorter span")
@@ -134,21 +106,13 @@ class TimeWindow:
 
 
 def spanning(windows: Iterable[TimeWindow]) -> TimeWindow:
-    """The smallest window that holds all of them.
-
-    >>> spanning([TimeWindow(5, 9), TimeWindow(1, 3)])
-    TimeWindow(start_ms=1, end_ms=9)
-    """
+    """The smallest window that holds all of them."""
     held = list(windows)
     return TimeWindow(min(w.start_ms for w in held), max(w.end_ms for w in held))
 
 
 def stretches_of(windows: Iterable[TimeWindow]) -> tuple[TimeWindow, ...]:
-    """The spans without a gap that windows cover, ascending.
-
-    >>> stretches_of([TimeWindow(5, 9), TimeWindow(1, 3), TimeWindow(3, 4)])
-    (TimeWindow(start_ms=1, end_ms=4), TimeWindow(start_ms=5, end_ms=9))
-    """
+    """The spans without a gap that windows cover, ascending."""
     spans: list[TimeWindow] = []
     for window in sorted(windows):
         if spans and window.start_ms <= spans[-1].end_ms:

@@ -3,23 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pipeline.model.cluster import (
-    LIVE_CLUSTER,
-    NO_LEADER,
-    ClusterHistory,
-    ClusterState,
-    LeaderTerm,
-    PartitionState,
-    Timeline,
-)
-from pipeline.model.log import TopicPartition
-
-PartitionKey = tuple[str, str, int]
-"""Topic, topic id or "", partition: a topic made anew under its old name is another one."""
+from pipeline.model.cluster import LIVE_CLUSTER, NO_LEADER, ClusterHistory, ClusterState, PartitionState, Timeline
+from pipeline.model.log import LogName, TopicPartition
 
 
 def state_of_window(
-    history: ClusterHistory, end_ms: int, epochs: Mapping[PartitionKey, int], *, is_newest: bool
+    history: ClusterHistory, end_ms: int, epochs: Mapping[LogName, int], *, is_newest: bool
 ) -> tuple[ClusterState, bool]:
     """The cluster at a window's end, and whether all of it is known or only the leaders that `epochs` (largest of its batches) prove."""
     state = history.state_at(end_ms)
@@ -37,19 +26,20 @@ def state_of_window(
 
 
 def _prove_leaders(
-    history: ClusterHistory, state: ClusterState, at_ms: int, epochs: Mapping[PartitionKey, int]
+    history: ClusterHistory, state: ClusterState, at_ms: int, epochs: Mapping[LogName, int]
 ) -> dict[TopicPartition, PartitionState]:
     """Partitions at a moment by the newest epoch that had begun: observed, borne by a batch, or the first; others may not have been there."""
-    known: dict[TopicPartition, dict[int, LeaderTerm]] = {}
+    leaders: dict[TopicPartition, dict[int | None, int]] = {}  # by leader epoch
     seen: dict[TopicPartition, list[int]] = {}
     observed_topics, written_topics = set(), set()
     for key, now in state.partitions.items():
-        terms = {t.leader_epoch: t for t in history.leader_terms(key) if t.topic_id == now.topic_id}
-        known[key] = {epoch: term for epoch, term in terms.items() if epoch is not None}
-        seen[key] = [e for e, term in known[key].items() if term.since_ms is not None and term.since_ms <= at_ms]
+        terms = [term for term in history.leader_terms(key) if term.topic_id == now.topic_id]
+        leaders[key] = {term.leader_epoch: term.leader_id for term in terms}
+        begun = (term for term in terms if term.since_ms is not None and term.since_ms <= at_ms)
+        seen[key] = [term.leader_epoch for term in begun if term.leader_epoch is not None]
         if seen[key]:
             observed_topics.add(key.topic)
-        batch_epoch = epochs.get((key.topic, now.topic_id or "", key.partition))
+        batch_epoch = epochs.get(now.log_name)
         if batch_epoch is not None:
             written_topics.add(key.topic)
             seen[key].append(batch_epoch)
@@ -58,7 +48,7 @@ def _prove_leaders(
         if not seen[key] and (key.topic in observed_topics or key.topic not in written_topics):
             continue
         epoch = max(seen[key], default=0)
-        leader_id = known[key][epoch].leader_id if epoch in known[key] else NO_LEADER
+        leader_id = leaders[key].get(epoch, NO_LEADER)
         proved[key] = PartitionState(
             topic=key.topic,
             topic_id=now.topic_id,
@@ -73,13 +63,8 @@ def _prove_leaders(
 
 def away_ms(history: ClusterHistory, broker_id: int, start_ms: int, end_ms: int) -> int | None:
     """How long a broker that was registered before was out of the cluster; None without a history, as of a live cluster."""
-    timeline = history.brokers.get(broker_id, Timeline())
-    if (
-        history.state_source == LIVE_CLUSTER
-        or history.known_since_ms is None
-        or start_ms < history.known_since_ms
-        or not timeline.values
-    ):
+    timeline, since_ms = history.brokers.get(broker_id, Timeline()), history.known_since_ms
+    if history.state_source == LIVE_CLUSTER or since_ms is None or start_ms < since_ms or not timeline.values:
         return None
     # a history that begins with a snapshot does not show that a broker stood before it was fenced
     away, was_in = 0, timeline.moments_ms[0] <= start_ms

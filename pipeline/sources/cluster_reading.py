@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from pipeline.config.pipeline_config import Cluster
-from pipeline.config.storage import NO_STORAGE, Storage
-from pipeline.model.cluster import ClusterHistory, EarlierState, StateSubject
+from pipeline.model.cluster import ClusterHistory, StateSubject
 from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.metrics.metric_pages import MetricPage
@@ -15,23 +13,12 @@ from pipeline.sources.questions import NAMED, ClusterQuestion, SourceAvailabilit
 from pipeline.sources.source import ClusterReading, Described, RecordSource, Source, StateSource, TextSource, sources_of
 
 
-def read_cluster(
-    name: str,
-    cluster: Cluster,
-    windows: Sequence[TimeWindow],
-    as_of_ms: int,
-    *,
-    earlier: Sequence[EarlierState] = (),
-    newest: TimeWindow | None = None,
-    storage: Storage = NO_STORAGE,
-) -> ClusterReading:
-    """Reads every source of a cluster (`earlier`: what other runs saw, `newest`: its state's window); what is wrong with one hides no other."""
+def read_cluster(cluster: Cluster, question: ClusterQuestion) -> ClusterReading:
+    """Reads every source of a cluster; what is wrong with one hides no other."""
     described = Described()
     for text in sources_of(cluster, TextSource):
         text.describe(described)
     records = sources_of(cluster, RecordSource)
-    asked = partial(ClusterQuestion, name=name, topics=cluster.topics, windows=windows, as_of_ms=as_of_ms)
-    question = asked(earlier=earlier, newest=newest, storage=storage)
     kinds = {source.kind for source in records}
     alone = [source for source in records if source.completes not in kinds]
     reading = (type(alone[0]) if alone else LogDirectories).read_cluster(alone, question, described)
@@ -45,8 +32,8 @@ def read_cluster(
         moving=frozenset(described.moving),
         problems={**problems, **reading.problems},
         roots=tuple(path if path.is_dir() else path.parent for path in locations),
-        topics=cluster.topics,
-        newest=newest,
+        topics=question.topics,
+        newest=question.newest,
     )
 
 

@@ -13,14 +13,12 @@ _NAMED_LENGTH = 40  # characters that are shown of a group's name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterQuestion:
-    """What a run asks of a cluster: topics (all where empty), windows, now; `newest`: the window that the present state belongs to, if any."""
-
     name: str
-    topics: tuple[str, ...]
+    topics: tuple[str, ...] = ()  # empty: all
     windows: Sequence[TimeWindow]
-    as_of_ms: int
-    earlier: Sequence[EarlierState]
-    newest: TimeWindow | None = None
+    as_of_ms: int  # the run's now
+    earlier: Sequence[EarlierState] = ()  # what other runs saw
+    newest: TimeWindow | None = None  # the window that the present state belongs to, if any
     storage: Storage = NO_STORAGE
 
 
@@ -33,11 +31,7 @@ class SourceAvailability:
 
 
 def name_some(what: str, names: Sequence[str]) -> str:
-    """Names what is missing; empty where nothing is.
-
-    >>> name_some("no dump of", ["a-0", "a-1", "a-2", "a-3", "a-4", "a-5"])
-    'no dump of a-0, a-1, a-2, a-3, a-4 and 1 more'
-    """
+    """Names what is missing; empty where nothing is."""
     others = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"{what} {', '.join(names[:NAMED])}{others}" if names else ""
 

@@ -164,8 +164,6 @@ class ClusterReading:
 
 
 class StateSource(Source):
-    """A source of records or of the cluster's state."""
-
     def availability(
         self, reading: ClusterReading, window: TimeWindow, newest_ms: int | None
     ) -> SourceAvailability | None:

@@ -1,7 +1,6 @@
 """Delta commits of files that tasks wrote: the driver makes one conditional commit, refused if anybody else committed meanwhile.
 
-A file holds rows of one partition; one that also holds rows of other windows is written anew without those replaced.
-Delta 4.3's own log store for S3 would overwrite a version that another writer put there since it looked.
+A file that also holds rows of other windows is written anew without those replaced.
 """
 
 import calendar
@@ -31,6 +30,7 @@ from pipeline.tables import Table
 from pipeline.tables.arrow_types import format_sql_schema
 
 Files = Sequence[Mapping[str, Any]]  # rows of `WRITTEN`, or files as delta-rs lists them
+Noted = tuple[str, Iterable[TimeWindow] | str]  # a cluster, and the windows or the run that rows are of
 ADDED_ROWS = "num_added_rows"  # in a commit's information, as delta-rs's own writer names it among its metrics
 
 
@@ -40,17 +40,8 @@ def write_files(frame: DataFrame, warehouse: Folder, table: Table, scope: Scope 
     return _take_files(frame.mapInArrow(work, format_sql_schema(WRITTEN)))
 
 
-def replace_windows(
-    spark: SparkSession,
-    frame: DataFrame,
-    warehouse: Folder,
-    table: Table,
-    *,
-    cluster: str,
-    windows: Sequence[TimeWindow],
-) -> int:
-    """Replaces a cluster's rows (see `frames.fit_frame`) of some windows in one commit; the table's version; errors as of `rows.replace_rows`."""
-    scope = Scope.of(cluster, windows)
+def replace_windows(spark: SparkSession, frame: DataFrame, warehouse: Folder, table: Table, scope: Scope) -> int:
+    """Replaces a scope's rows (see `frames.fit_frame`) in one commit; the table's version; errors as of `rows.replace_rows`."""
     return _replace(spark, write_files(frame, warehouse, table, scope), warehouse, table, scope)
 
 
@@ -100,19 +91,16 @@ def read_files(
     return map_tasks(spark, named, partial(read_file, warehouse, table, wanted.names), wanted)
 
 
+IsAsRead = Callable[[DeltaTable], bool]
+
+
 def append_files(frame: DataFrame, warehouse: Folder, table: Table, version: int, of: tuple[str, str]) -> bool:
     written = write_files(frame, warehouse, table)
     return commit_once(warehouse, table, written, (), lambda on_disk: on_disk.version() == version, of=of)
 
 
 def commit_once(
-    warehouse: Folder,
-    table: Table,
-    written: Files,
-    removed: Files,
-    is_as_read: Callable[[DeltaTable], bool],
-    *,
-    of: tuple[str, str] | None = None,
+    warehouse: Folder, table: Table, written: Files, removed: Files, is_as_read: IsAsRead, *, of: Noted | None
 ) -> bool:
     is_committed = not written
 
@@ -134,13 +122,7 @@ def _remove(file: Mapping[str, Any], written: Files) -> RemoveAction:
     return RemoveAction(path, data_change=True, deletion_timestamp=at_ms, size=size, partition_values=values)
 
 
-def _commit(
-    on_disk: DeltaTable,
-    table: Table,
-    actions: list[Any],
-    written: Files,
-    of: tuple[str, Iterable[TimeWindow] | str] | None,
-) -> None:
+def _commit(on_disk: DeltaTable, table: Table, actions: list[Any], written: Files, of: Noted | None) -> None:
     if not actions:
         return
     added, digest = sum(file["row_count"] for file in written), reduce(xor, (file["digest"] for file in written), 0)
@@ -187,11 +169,7 @@ def _span(file: Mapping[str, Any]) -> tuple[int | None, int | None]:
 
 
 def write_at_once(writes: Sequence[Callable[[], Mapping[str, int]]]) -> dict[str, int]:
-    """Runs functions that write tables, a thread each, since each waits for Spark and delta-rs; gives the versions of all of them.
-
-    >>> write_at_once([lambda: {"a": 1}, lambda: {"b": 2}])
-    {'a': 1, 'b': 2}
-    """
+    """Runs functions that write tables, a thread each, since each waits for Spark and delta-rs; gives the versions of all of them."""
     if not writes:
         return {}
     with ThreadPoolExecutor(len(writes)) as pool:
@@ -203,22 +181,15 @@ _ATTEMPTS = 20
 
 
 def insert_missing(
-    spark: SparkSession,
-    frame: DataFrame,
-    warehouse: Folder,
-    table: Table,
-    *,
-    cluster: str,
-    windows: Sequence[TimeWindow],
-    run_id: str,
+    spark: SparkSession, frame: DataFrame, warehouse: Folder, table: Table, scope: Scope, *, run_id: str
 ) -> int:
-    """Adds a cluster's rows, one a key and of the dates of `windows`, whose key is not stored; the table's version afterwards."""
+    """Adds a run's rows, one a key and of a scope's dates, whose key is not stored; the table's version afterwards."""
     path = table_path(warehouse, table)
     for _ in range(_ATTEMPTS):
         version = find_version(path)
-        stored = load_stored(spark, warehouse, table, Scope.of(cluster, windows), table.key)
+        stored = load_stored(spark, warehouse, table, scope, table.key)
         new = frame.join(stored, on=list(table.key), how="left_anti").select(*table.column_names)
-        if append_files(new, warehouse, table, version, (cluster, run_id)):
+        if append_files(new, warehouse, table, version, (scope.cluster, run_id)):
             return find_version(path)
     raise StorageConflictError(f"{table.name}: other writers committed first {_ATTEMPTS} times")
 
@@ -241,13 +212,13 @@ def merge_frame(
         else:
             changed = frame
         written = [] if changed is None else write_files(changed, warehouse, table)
-        if commit_once(warehouse, table, written, removed, partial(_is_as_read, table, scope, stored)):
+
+        def is_as_read(on_disk: DeltaTable, files: Files = stored) -> bool:
+            return list_touched(on_disk, table, scope) == files
+
+        if commit_once(warehouse, table, written, removed, is_as_read, of=None):
             return open_table(path).version()
     raise StorageConflictError(f"{table.name}: other writers committed first {_ATTEMPTS} times")
-
-
-def _is_as_read(table: Table, scope: Scope, files: Sequence[Mapping[str, Any]], on_disk: DeltaTable) -> bool:
-    return list_touched(on_disk, table, scope) == files
 
 
 def _join_stored(frame: DataFrame, stored: DataFrame, table: Table, replacing: str) -> tuple[DataFrame, Column]:

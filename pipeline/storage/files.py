@@ -112,10 +112,9 @@ class _WindowFile(NamedTuple):
         return self.fragment.to_table(columns=list(columns), filter=wanted, use_threads=False)
 
 
-WRITTEN = pa.schema(
+WRITTEN = pa.schema(  # what a task says of a file that it wrote
     [*strings("table", "path", "partition", "stats"), *integers("size_bytes", "row_count", "digest", "written_at_ms")]
 )
-"""What a task says of a file that it wrote."""
 FILE = "_file"  # name of a column: in which data file a row is
 MISMATCH, NOT_WRITTEN = -1, -2
 ERRORS = {MISMATCH: TableMismatchError, NOT_WRITTEN: StorageError}

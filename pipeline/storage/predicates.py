@@ -23,35 +23,19 @@ def format_datafusion_predicate(table: Table, cluster: str, windows: Iterable[Ti
 
 
 def sql_text(text: str) -> str:
-    r"""Writes a Spark SQL string literal; whatever the text holds, it stays within the quotes and on its line.
-
-    >>> print(sql_text("it's"), sql_text("a\\b\n"))
-    'it\'s' 'a\\b\u000a'
-    """
+    """Writes a Spark SQL string literal; whatever the text holds, it stays within the quotes and on its line."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return "'" + "".join(char if char.isprintable() else _escape(char) for char in escaped) + "'"
-
-
-def _escape(char: str) -> str:
-    code = ord(char)
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+    codes = ((char, f"\\u{ord(char):04x}" if char <= "\uffff" else f"\\U{ord(char):08x}") for char in escaped)
+    return "'" + "".join(char if char.isprintable() else code for char, code in codes) + "'"
 
 
 def sql_instant(instant_ms: int) -> str:
-    """Writes a Spark SQL timestamp literal in UTC.
-
-    >>> sql_instant(1795251600000)
-    "TIMESTAMP'2026-11-21T09:00:00Z'"
-    """
+    """Writes a Spark SQL timestamp literal in UTC."""
     return f"TIMESTAMP'{format_instant(instant_ms)}'"
 
 
 def format_datafusion_text(text: str) -> str:
-    """Writes a text as DataFusion's literal.
-
-    >>> format_datafusion_text("it's")
-    "'it''s'"
-    """
+    """Writes a text as DataFusion's literal."""
     return "'" + text.replace("'", "''") + "'"
 
 

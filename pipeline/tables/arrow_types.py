@@ -4,7 +4,7 @@ from functools import partial
 
 import pyarrow as pa
 
-ARROW_TYPES = {
+ARROW_TYPES = {  # by the type of a declared column
     "string": pa.string(),
     "bigint": pa.int64(),
     "int": pa.int32(),
@@ -19,7 +19,6 @@ ARROW_TYPES = {
     "array<int>": pa.list_(pa.int32()),
     "array<bigint>": pa.list_(pa.int64()),
 }
-"""By the type of a declared column."""
 _SQL_TYPES = {arrow: sql for sql, arrow in ARROW_TYPES.items()}
 
 
@@ -31,9 +30,5 @@ strings, integers = partial(_fields, pa.string()), partial(_fields, pa.int64())
 
 
 def format_sql_schema(schema: pa.Schema) -> str:
-    """Columns as Spark SQL declares them.
-
-    >>> format_sql_schema(pa.schema([("partition", pa.int64()), ("topic", pa.string())]))
-    '`partition` bigint, `topic` string'
-    """
+    """Columns as Spark SQL declares them."""
     return ", ".join(f"`{field.name}` {_SQL_TYPES[field.type]}" for field in schema)

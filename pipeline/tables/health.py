@@ -1,6 +1,6 @@
 """Gold tables of topics, their hot keys, and what to do about a hot broker."""
 
-from pipeline.tables.table import PARTITION, TOPIC, TOPIC_COLUMNS, Column, bigint, boolean, double, not_negative, string, timestamp, windowed
+from pipeline.tables.table import PARTITION, TOPIC, TOPIC_COLUMNS, Column, bigint, boolean, double, double_range, not_negative, string, timestamp, windowed
 
 TOPIC_HEALTH = windowed(
     "gold.topic_health", "topic x window", ("cluster", "window_start", "topic", "topic_id"),
@@ -80,9 +80,7 @@ RECOMMENDATIONS = windowed(
     string("text", "What it does, what it costs and what it leaves."),
     string("topic", "Topic it is about; '' for several."),
     double("share_ratio", "Share ratio of the broker in the window."),
-    double("predicted_ratio", "Share ratio of the broker after the action, on the window's traffic; NULL where nobody knows."),
-    double("predicted_ratio_low", "Lower end of the prediction; equal to it where nothing is drawn.", "ratio"),
-    double("predicted_ratio_high", "Upper end of the prediction.", "ratio"),
+    *double_range("predicted_ratio", "Share ratio of the broker after the action, on the window's traffic; NULL where nobody knows, without a range where nothing is drawn.", "ratio"),
     double("predicted_peak_ratio", "Largest share ratio of any broker after the action."),
     bigint("moved_bytes", "Bytes of replicas copied between brokers."),
     bigint("moved_partition_count", "Partitions whose leader or replicas change.", "partitions"),
@@ -108,17 +106,13 @@ PROMISES = windowed(
     string("trust", "Of the prediction: `trusted`, or why not; NULL where nothing was replayed.", nullable=True),
     double("expected_share", "Fair share of the broker when it was promised.", "ratio"),
     double("share_ratio", "Share ratio of the broker when it was promised."),
-    double("predicted_ratio", "Share ratio promised, on the traffic of then; NULL where none was."),
-    double("predicted_ratio_low", "Lower end of the promise.", "ratio"),
-    double("predicted_ratio_high", "Upper end of the promise.", "ratio"),
+    *double_range("predicted_ratio", "Share ratio promised, on the traffic of then; NULL where none was.", "ratio"),
     double("predicted_records_per_batch", "Records per batch promised, of the topic.", "records"),
     double("predicted_latency_p99_ms", "Latency promised that 99 % of the topic's records stay within; NULL since tails are not predicted."),
     double("carried_out_ratio", "Part of it that is done at the window's end; NULL where nothing shows it."),
     timestamp("carried_out_at", "First window at whose end all of it was done; NULL for none.", nullable=True),
     double("without_ratio", "Share ratio on this window's traffic, had nothing been done."),
-    double("corrected_ratio", "The promise on this window's traffic: other topics, and volumes, as they are now."),
-    double("corrected_ratio_low", "Lower end of `corrected_ratio`.", "ratio"),
-    double("corrected_ratio_high", "Upper end of `corrected_ratio`.", "ratio"),
+    *double_range("corrected_ratio", "The promise on this window's traffic: other topics, and volumes, as they are now.", "ratio"),
     double("actual_ratio", "Share ratio of the broker in this window; NULL without traffic."),
     double("error_points", "Actual share less the corrected promise.", "percentage points"),
     double("bar_points", "What it may be off beyond its range: 1.5, or a tenth of the fair share if less.", "points"),
@@ -150,9 +144,7 @@ FORECAST = windowed(
     string("measure", "`share_ratio`, `bytes_per_s` (appended) or `used_bytes` (on disk)."),
     bigint("horizon_hours", "Hours from the window's end to the end of the day ahead: 24, 48 to 168.", "hours"),
     timestamp("highest_at", "Start of the hour of that day with the highest forecast; NULL without one.", nullable=True),
-    double("value", "Forecast for that hour; NULL with too little history.", "that of `measure`"),
-    double("value_low", "Lower end of its range: nine of ten hours are to be inside.", "that of `measure`"),
-    double("value_high", "Upper end of its range.", "that of `measure`"),
+    *double_range("value", "Forecast for that hour, nine of ten hours are to be within its range; NULL with too little history.", "that of `measure`"),
     double("mean_value", "Mean forecast of the day's hours.", "that of `measure`"),
     string("season", "`week` or `day`: the median over the same hour of earlier ones; '' without a forecast."),
     double("back_test_coverage_ratio", "Part of the history that ranges made from another part of it held."),

@@ -26,11 +26,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What every value of a column lies in, NULL apart; a `CHECK` constraint of the Delta table.
-
-    >>> Check("share", least=0, most=1).sql
-    'share IS NULL OR share >= 0 AND share <= 1'
-    """
+    """What every value of a column lies in, NULL apart; a `CHECK` constraint of the Delta table."""
 
     column: str
     _: KW_ONLY

@@ -42,7 +42,7 @@ def test_time_index(dumped, name):
 def test_transaction_index(dumped):
     path, lines = dumped("tx-0", "txnindex")
     index = read_transaction_index(path)
-    columns = (index.producer_id, index.first_offset, index.last_offset, index.last_stable_offset)
+    columns = (index.rows[name] for name in ("producer_id", "first_offset", "last_offset", "last_stable_offset"))
     assert lines == [
         f"version: 0 producerId: {p} firstOffset: {f} lastOffset: {last} lastStableOffset: {s}"
         for p, f, last, s in zip(*columns, strict=True)

@@ -17,6 +17,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.runs import plan_runs
 from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
+from pipeline.sources.questions import ClusterQuestion
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.records.record_scan import plan_segment_tasks
@@ -51,7 +52,7 @@ def main():
     brief = {f"spark.{side}.extraJavaOptions": FOR_A_MINUTE for side in ("driver", "executor")}
     spark = create_session(config_of_spark, app_name="cluster", extra_conf=BOTH_EXECUTORS | brief)
     ingest.run(spark, run)
-    reading = read_cluster(run.cluster_name, run.cluster, run.windows, run.as_of_ms)
+    reading = read_cluster(run.cluster, ClusterQuestion(name="c", windows=run.windows, as_of_ms=run.as_of_ms))
     reads = plan_reads(choose_replicas(reading.tree, {}, run.cluster.topics))
     settings = ScanSettings(as_of_ms=run.as_of_ms, span=run.span, window_ms=run.window_ms)
     tasks = plan_segment_tasks(reads, settings, LeaderEpochs({}, {}), count_task_slots(spark))

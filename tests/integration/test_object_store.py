@@ -157,7 +157,7 @@ def engine(request):
 def test_tasks_write_and_read_what_one_process_may_not_hold(engine, warehouse):
     def replace(parts, *minutes):
         frame = map_tasks(engine, parts, lambda rows: [rows_of(*rows)], arrow_schema(LOADS))
-        replace_windows(engine, frame, warehouse, LOADS, cluster="it's", windows=windows(*minutes))
+        replace_windows(engine, frame, warehouse, LOADS, Scope.of("it's", windows(*minutes)))
 
     replace([((0, 1), (1, 2)), ((2, 3),)], 0, 1, 2)
     replace([((1, 5),)], 1)

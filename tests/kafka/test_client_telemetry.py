@@ -12,7 +12,7 @@ from confluent_kafka import Producer, version
 
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.model.window import TimeWindow
-from pipeline.sources.kinds.exporter_pages import ProducerMetrics
+from pipeline.sources.kinds.metrics import ProducerMetrics
 from pipeline.sources.metrics.metric_pages import MetricPage, parse_exposition_page
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import finish_nodes

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from pipeline.codec.log.batch_headers import HEADER_ROW, HeaderScan
 from pipeline.codec.log.index_files import (
     MAX_PROBLEMS,
-    OffsetIndex,
-    TimeIndex,
-    TransactionIndex,
+    IndexFile,
     check_offset_index,
     check_time_index,
     check_transaction_index,
@@ -52,13 +50,14 @@ def append_all(appends):
     return scan, np.array(entries, np.int64).reshape(-1, 2), np.array(times, np.int64).reshape(-1, 2)
 
 
-def offset_index(entries, remainder=0) -> OffsetIndex:
-    size = 8 * len(entries) + remainder
-    return OffsetIndex(offset=entries[:, 0], position=entries[:, 1], file_bytes=size, remainder_bytes=remainder)
+def offset_index(entries, remainder=0) -> IndexFile:
+    rows = {"offset": entries[:, 0], "position": entries[:, 1]}
+    return IndexFile(rows=rows, file_bytes=8 * len(entries) + remainder, entry_bytes=8)
 
 
-def time_index(entries) -> TimeIndex:
-    return TimeIndex(timestamp_ms=entries[:, 0], offset=entries[:, 1], file_bytes=12 * len(entries), remainder_bytes=0)
+def time_index(entries) -> IndexFile:
+    rows = {"timestamp_ms": entries[:, 0], "offset": entries[:, 1]}
+    return IndexFile(rows=rows, file_bytes=12 * len(entries), entry_bytes=12)
 
 
 @given(appends=APPENDS)
@@ -133,7 +132,7 @@ def test_aborted_transactions():
     def check(producer_id, first_offset, last_offset):
         columns = [np.array([value]) for value in (producer_id, first_offset, last_offset, last_offset + 1)]
         names = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
-        index = TransactionIndex(**dict(zip(names, columns, strict=True)), file_bytes=34, remainder_bytes=0)
+        index = IndexFile(rows=dict(zip(names, columns, strict=True)), file_bytes=34, entry_bytes=34)
         return [problem.reason for problem in check_transaction_index("x", index, scan)]
 
     assert check(9, 1, 3) == []

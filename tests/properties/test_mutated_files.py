@@ -101,7 +101,7 @@ def test_metadata_records(metadata_records, changes, which):
 @pytest.fixture(scope="module")
 def metadata_records(samples):
     (log,) = (samples / "specimens").glob("*/__cluster_metadata-0/*.log")
-    entries = [read_entry_records(entry) for header, entry in iter_batches(log, 0) if not header.is_control]
+    entries = [read_entry_records(entry) for header, entry in iter_batches(log, 0) if not header.attributes & 0x20]
     return [record.value for records in entries for record in records if record.value]
 
 

@@ -15,7 +15,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.stages import map_tasks
 from pipeline.storage.catalog import register_copies, register_tables
 from pipeline.storage.data_files import append_files, insert_missing, merge_frame, replace_windows
-from pipeline.storage.files import list_data_files
+from pipeline.storage.files import Scope, list_data_files
 from pipeline.storage.frames import ROW_GROUP_BYTES, arrow_schema, fit_rows
 from pipeline.storage.rows import compare_added, load_rows, merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
@@ -48,7 +48,7 @@ def by_delta_rs(spark, rows, warehouse, *, cluster="c", windows, table=LOADS):
 
 def by_spark(spark, rows, warehouse, *, cluster="c", windows, table=LOADS):
     frame = spark.createDataFrame(rows, format_sql_schema(rows.schema))
-    return replace_windows(spark, frame, warehouse, table, cluster=cluster, windows=windows)
+    return replace_windows(spark, frame, warehouse, table, Scope.of(cluster, windows))
 
 
 def by_sail(_, rows, warehouse, *, cluster="c", windows, table=LOADS):
@@ -193,7 +193,7 @@ def test_rows_whose_key_is_stored_are_not_added_again(classic, tmp_path, is_clas
 
     def insert(*rows, run_id):
         frame = session.createDataFrame(rows_of(*rows, run_id=run_id).select(DATED.column_names))
-        return insert_missing(session, frame, tmp_path, DATED, cluster="c", windows=windows(0, 1), run_id=run_id)
+        return insert_missing(session, frame, tmp_path, DATED, Scope.of("c", windows(0, 1)), run_id=run_id)
 
     with engine as session:
         versions = [insert((0, 1, 10), (0, 2, 20), run_id="a"), insert((0, 2, 21), (0, 3, 30), run_id="b")]

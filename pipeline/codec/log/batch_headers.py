@@ -1,6 +1,5 @@
 """Headers of record batches: sizes and limits of magic 0 to 2 (`DefaultRecordBatch`, `LegacyRecord`), and a scan."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -18,15 +17,13 @@ MAX_MAGIC = 2
 MIN_LENGTH = (14, 22, BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES)  # value of the length field, by magic
 MIN_RECORD_BYTES = 7  # length, attributes, two deltas, key length, value length, header count
 MAX_LENGTH = 2**31 - 1 - LOG_OVERHEAD_BYTES
-MOST_LENGTH = 256 << 20
-"""Of a batch that is read, however much room a sparse file has: `max.message.bytes` is 1 MiB where nobody sets it."""
+MOST_LENGTH = 256 << 20  # of a batch that is read: `max.message.bytes` is 1 MiB where nobody sets it
 MAX_BASE_OFFSET = 2**63 - 2**31 - 1
 MAX_CODEC = (3, 3, 4)  # by magic; zstd came with magic 2
-HEADER_FIELDS = (
+HEADER_FIELDS = (  # in front of a batch's records, in order
     *("base_offset", "length", "partition_leader_epoch", "magic", "crc", "attributes", "last_offset_delta"),
     *("base_timestamp_ms", "max_timestamp_ms", "producer_id", "producer_epoch", "base_sequence", "record_count"),
 )
-"""In front of a batch's records, in order."""
 HEADER_CODES = "qiibIhiqqqhii"  # of `struct` and NumPy, by field; the highest byte first
 
 
@@ -88,8 +85,6 @@ class Flag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderScan:
-    """Every batch header of a file, or of the part of it that was asked for."""
-
     rows: NDArray[np.void]  # a `HEADER_ROW` per batch in file order; a message or wrapper of magic 0 or 1 is one row
     problems: tuple[Problem, ...]  # in file order; at most `MAX_PROBLEMS`, the last one then counts the others
     # where the usable part ends: the end asked for, a preallocated tail of zeros, or where the scan had to stop
@@ -137,6 +132,7 @@ class HeaderScan:
 def sum_headers(scan: HeaderScan) -> HeaderSums:
     usable = scan.usable
     stamps, largest = scan.min_timestamp_ms[usable], scan.max_timestamp_ms[usable]
+    stamps, largest = stamps[stamps >= 0], largest[largest >= 0]
     gaps = scan.base_offset[usable][1:] - scan.last_offset[usable][:-1] - 1
     return HeaderSums(
         damaged_batch_count=int(np.count_nonzero(~usable)),
@@ -144,17 +140,12 @@ def sum_headers(scan: HeaderScan) -> HeaderSums:
         record_count=int(scan.record_count[usable].sum(dtype=np.int64)),
         control_batch_count=int(np.count_nonzero(scan.is_control[usable])),
         missing_offset_count=int(gaps[gaps > 0].sum()),
-        min_timestamp_ms=_extreme(np.min, stamps),
-        max_timestamp_ms=_extreme(np.max, largest),
+        min_timestamp_ms=int(stamps.min()) if len(stamps) else None,
+        max_timestamp_ms=int(largest.max()) if len(largest) else None,
         magics=tuple(_distinct(scan.rows["magic"])),
         codecs=tuple(sorted(Codec(codec).name.lower() for codec in _distinct(scan.codec[usable]))),
         producer_ids=tuple(producer for producer in _distinct(scan.rows["producer_id"][usable]) if producer >= 0),
     )
-
-
-def _extreme(choose: Callable[[NDArray[np.int64]], np.int64], stamps: NDArray[np.int64]) -> int | None:
-    known = stamps[stamps >= 0]
-    return int(choose(known)) if len(known) else None
 
 
 def _distinct(values: NDArray[np.integer]) -> list[int]:

@@ -1,8 +1,6 @@
-"""Decompresses the record sets of batches, within bounds, into memory that the caller owns.
+"""Decompresses the record sets of batches into memory that the caller owns; a bomb ends at the bound of `bound_output_bytes`.
 
-A decompression bomb ends at the bound of `bound_output_bytes` and not when memory does. The quickest for small batches:
-zstd through `zstandard`, LZ4 frames cut here into blocks for `cramjam`, Snappy and gzip through `cramjam`.
-
+The quickest for small batches: zstd by `zstandard`, LZ4 frames cut here into blocks for `cramjam`, which has Snappy and gzip, too.
 References: Kafka `common.compress.*`, `Lz4BlockInputStream`; xerial `SnappyInputStream`; the LZ4 frame format.
 """
 

@@ -1,8 +1,6 @@
 """A log directory: names of partition directories, checkpoints, properties, metadata and producer snapshots.
 
-Parsers of text take the file's bytes, accept CRLF, and raise `InputError` with the line number as its position, without
-the line: a file of this name may hold anything. Kafka treats an empty file as no entries.
-
+Parsers of text accept CRLF, and raise `InputError` with the line's number, without the line: such a file may hold anything.
 References: `LocalLog`, `Topic.validate`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`, `PartitionMetadataFile`,
 `MetaProperties`, `ProducerStateManager.readSnapshot` (Kafka 4.1).
 """
@@ -32,17 +30,6 @@ class DirectoryName(NamedTuple):
     is_topic_truncated: bool  # perhaps: Kafka cuts the topic of a moving directory so that the name fits 255 characters
 
 
-def check_topic_name(topic: str) -> str | None:
-    """Why a name cannot be a topic's, as a phrase; None where it can."""
-    if not topic or topic in {".", ".."}:
-        return f"{topic!r} is not a topic name"
-    if len(topic) > MAX_TOPIC_LENGTH:
-        return f"the topic name has {len(topic)} characters, more than {MAX_TOPIC_LENGTH}"
-    if not _TOPIC.fullmatch(topic):
-        return f"the topic name {topic!r} has characters outside a-z A-Z 0-9 . _ -"
-    return None
-
-
 @parser
 def parse_directory_name(name: str) -> DirectoryName:
     """Topic, partition (behind the *last* dash) and kind from a partition directory's name; `InputError` for others."""
@@ -56,8 +43,9 @@ def parse_directory_name(name: str) -> DirectoryName:
         raise InputError(f"directory {name!r}: expected topic-partition, a number after the last dash")
     if not is_partition_number(int(number)):
         raise InputError(f"directory {name!r}: no topic has a partition {number}")
-    if reason := check_topic_name(topic):
-        raise InputError(f"directory {name!r}: {reason}")
+    if topic in {".", ".."} or len(topic) > MAX_TOPIC_LENGTH or not _TOPIC.fullmatch(topic):
+        form = f"at most {MAX_TOPIC_LENGTH} characters of a-z A-Z 0-9 . _ -"
+        raise InputError(f"directory {name!r}: {topic!r} is not a topic name, {form}")
     truncated = kind is not DirectoryKind.LIVE and len(name) == MAX_DIRECTORY_NAME_LENGTH
     return DirectoryName(topic, int(number), kind, truncated)
 
@@ -73,7 +61,6 @@ _MOST_ID = 2**31 - 1  # of brokers, partitions and leader epochs
 class MetaProperties(NamedTuple):
     """`meta.properties`: version 0 has `broker.id`, version 1 `node.id` and (since Kafka 3.7) `directory.id`."""
 
-    version: int
     node_id: int | None
     cluster_id: str | None
     directory_id: str | None
@@ -107,16 +94,12 @@ def parse_meta_properties(data: bytes) -> MetaProperties:
     if "version" not in properties:
         raise InputError("no `version` in meta.properties")
     number, value = properties["version"]
-    version = _parse_integer(value, number)
-    if version not in {0, 1}:
+    if (version := _parse_integer(value, number)) not in {0, 1}:
         raise InputError(f"meta.properties of version {version}, expected 0 or 1", position=number)
     node = properties.get("node.id", properties.get("broker.id"))
-    return MetaProperties(
-        version,
-        None if node is None else _parse_integer(node[1], node[0], least=0, most=_MOST_ID),
-        properties["cluster.id"][1] if "cluster.id" in properties else None,
-        properties["directory.id"][1] if "directory.id" in properties else None,
-    )
+    node_id = None if node is None else _parse_integer(node[1], node[0], least=0, most=_MOST_ID)
+    cluster_id, directory_id = (properties.get(name, (0, None))[1] for name in ("cluster.id", "directory.id"))
+    return MetaProperties(node_id, cluster_id, directory_id)
 
 
 @parser

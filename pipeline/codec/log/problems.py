@@ -63,9 +63,8 @@ def describe_stop(
     path: str, position: int, stop: Stop, first_bytes: bytes, left: int, *, is_placed: bool = True
 ) -> Problem:
     """Explains why nothing from `position` on was read, `left` bytes before the end; only a torn batch is quoted."""
-    if position == 0 and is_text(first_bytes):
-        kind = "a Git LFS pointer" if first_bytes.startswith(b"version https://git-lfs") else "text"
-        return Problem(path=path, position=position, reason=f"{kind}, not a log segment")
+    if position == 0 and (text := name_text(first_bytes)):
+        return Problem(path=path, position=position, reason=text)
     if not is_placed:
         return Problem(path=path, position=position, reason=f"{_UNPLACED[stop]} ({left} bytes are left), {_BEHIND}")
     length = int.from_bytes(first_bytes[8:LOG_OVERHEAD_BYTES], "big", signed=True)
@@ -81,9 +80,12 @@ def describe_stop(
     return Problem(path=path, position=position, reason=reasons[stop], first_bytes=kept)
 
 
-def is_text(first_bytes: bytes) -> bool:
-    """Whether the first bytes of a file are printable ASCII: a batch begins with an offset, so zeros, instead."""
-    return len(first_bytes) > 0 and _TEXT.issuperset(first_bytes[:FIRST_BYTES])
+def name_text(first_bytes: bytes) -> str:
+    """Says what a text is, by a file's first bytes; "" if it is none: a log begins with an offset, so with a zero byte."""
+    if first_bytes.startswith(b"version https://git-lfs"):
+        return "a Git LFS pointer, not the file itself: `git lfs pull` fetches it"
+    probe = first_bytes[: MAGIC_AT + 1]
+    return "a text file, not a log segment" if len(probe) >= 8 and _TEXT.issuperset(probe) else ""
 
 
 def find_steps_back(rows: NDArray[np.void], last_offset: int | None = None) -> NDArray[np.int64]:
@@ -95,8 +97,3 @@ def find_steps_back(rows: NDArray[np.void], last_offset: int | None = None) -> N
     if last_offset is not None and len(base_offset) and base_offset[0] <= last_offset:
         steps_back = np.concatenate([np.zeros(1, np.int64), steps_back])
     return steps_back if isinstance(sound, slice) else sound[steps_back]
-
-
-def describe_step_back(path: str, row: np.void) -> Problem:
-    reason = f"base offset {int(row['base_offset'])} is not above the last offset of the batch before"
-    return Problem(path=path, position=int(row["position"]), reason=reason, severity="suspect")

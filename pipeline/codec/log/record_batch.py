@@ -1,9 +1,7 @@
 """Records of one batch in plain Python: for few batches, and for what the kernels do not read: message sets v0 and v1.
 
-A wrapper is a message whose value is a compressed message set. In magic 0 the inner messages carry absolute offsets; in
-magic 1 relative ones, counted so that the last one's is the wrapper's, whose log append time holds for all of them.
-
-References: Kafka `DefaultRecord`, `ByteUtils.readVarint` (Protocol Buffers' sint32, sint64),
+A wrapper is a message whose value is a compressed message set; inner offsets are absolute in magic 0, in magic 1 relative to
+the last, which has the wrapper's. References: Kafka `DefaultRecord`, `ByteUtils.readVarint`,
 `AbstractLegacyRecordBatch.DeepRecordsIterator`, KIP-31, KIP-32, KIP-98.
 """
 
@@ -24,16 +22,9 @@ _INT64 = struct.Struct(">q")
 _KEY_START = (18, 26)  # by magic
 
 
-def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    """A signed 32-bit zig-zag varint and the position after it; `InputError` for one too long, too large or cut."""
-    return _read_zig_zag(data, position, 5, bits=32)
-
-
-def read_varlong(data: bytes | memoryview, position: int) -> tuple[int, int]:
-    return _read_zig_zag(data, position, 10, bits=64)
-
-
-def _read_zig_zag(data: bytes | memoryview, position: int, max_bytes: int, *, bits: int) -> tuple[int, int]:
+def read_varint(data: bytes | memoryview, position: int, *, bits: int = 32) -> tuple[int, int]:
+    """A signed zig-zag varint and the position after it; `InputError` for one too long, too large or cut."""
+    max_bytes = -(-bits // 7)
     raw, reason = 0, f"varint longer than {max_bytes} bytes"
     for index, byte in enumerate(data[position : position + max_bytes]):
         raw |= (byte & 0x7F) << (7 * index)
@@ -84,7 +75,7 @@ def _read_record(header: BatchHeader, data: bytes | memoryview, start: int) -> t
     if body_bytes < 1 or end > len(data):
         raise InputError(f"a record longer than the {left} bytes that are left, or empty", position=start)
     data = data[:end]
-    timestamp_delta_ms, position = read_varlong(data, position + 1)  # the record's attributes byte is unused
+    timestamp_delta_ms, position = read_varint(data, position + 1, bits=64)  # its attributes byte is unused
     offset_delta, position = read_varint(data, position)
     if not 0 <= offset_delta <= header.last_offset - header.base_offset:
         raise InputError("a record with an offset outside its batch", position=start)

@@ -1,7 +1,7 @@
 """From the records of a KRaft metadata log to the cluster's history.
 
-References: `PartitionRegistration.merge`, `ClusterDelta`, `TopicsDelta`, `ConfigurationsDelta`,
-`BrokerRegistrationFencingChange`, KIP-868 (metadata transactions), KIP-1066 (cordoned log directories), Kafka 4.4.
+References: Kafka 4.4: `PartitionRegistration.merge`, `ClusterDelta`, `TopicsDelta`, `ConfigurationsDelta`,
+`BrokerRegistrationFencingChange`; KIP-868 (metadata transactions), KIP-1066 (cordoned log directories).
 """
 
 from collections import defaultdict, deque
@@ -18,12 +18,7 @@ K = TypeVar("K")
 _TOPIC_RESOURCE = 2
 _BROKER_RESOURCE = 4
 _LEADER_UNCHANGED = -2
-_ARRAYS = {
-    **{name: name for name in ("replicas", "isr", "adding_replicas", "removing_replicas", "last_known_elr")},
-    "eligible_leader_replicas": "eligible_leader_replicas",
-    "directories": "directory_ids",
-}
-"""Attributes of a partition's state, by the field of its records."""
+_ARRAYS = ("replicas", "isr", "adding_replicas", "removing_replicas", "eligible_leader_replicas", "last_known_elr")
 _MOST_ORPHANS = 1_000  # that are named
 _MOST_COPIED = 20_000_000  # configs in all states together: each change keeps the others of its topic once more
 
@@ -147,8 +142,7 @@ class _Fold:
         return True
 
     def _unregister_broker(self, fields: Mapping[str, Any], at_ms: int) -> bool:
-        is_known = fields["broker_id"] in self._brokers.now
-        if is_known:
+        if is_known := fields["broker_id"] in self._brokers.now:
             self._brokers.set(fields["broker_id"], None, at_ms)
         return is_known
 
@@ -250,4 +244,5 @@ class _Fold:
 
 def _read_arrays(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Arrays of a partition's record, as its state names them; absent and null ones leave things as they are."""
-    return {_ARRAYS[name]: tuple(fields[name]) for name in _ARRAYS if fields.get(name) is not None}
+    named = {**dict(zip(_ARRAYS, _ARRAYS, strict=True)), "directories": "directory_ids"}
+    return {named[name]: tuple(fields[name]) for name in named if fields.get(name) is not None}

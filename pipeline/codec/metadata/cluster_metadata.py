@@ -1,10 +1,8 @@
 """Records of KRaft's `__cluster_metadata` log: what the controllers decided, one message per record value.
 
-A value is three unsigned varints (frame version, api key, message version), then the message in flexible encoding.
-Types that say nothing about brokers, topics and partitions (ACLs, quotas, tokens...) are named, not decoded.
-
-References: Kafka 4.4: `AbstractApiMessageSerde`, `metadata/src/main/resources/common/metadata/*.json` (message versions
-up to `metadata.version` 4.5-IV0; KIP-1066: cordoned directories), KIP-482; `ByteBufferAccessor`, `Uuid.toString`.
+Three unsigned varints (frame version, api key, message version), then the message in flexible encoding (KIP-482). Types that
+say nothing about brokers, topics and partitions are named, not decoded. References: Kafka 4.4: `AbstractApiMessageSerde`,
+`metadata/src/main/resources/common/metadata/*.json` (up to `metadata.version` 4.5-IV0; KIP-1066), `Uuid.toString`.
 """
 
 from __future__ import annotations
@@ -228,12 +226,19 @@ def parse_metadata_record(value: bytes) -> MetadataRecord:
     return MetadataRecord(api_key, version, fields)
 
 
-_ABOUT_BROKERS = frozenset(
-    {
-        *(RecordType.REGISTER_BROKER, RecordType.UNREGISTER_BROKER, RecordType.FENCE_BROKER),
-        *(RecordType.UNFENCE_BROKER, RecordType.BROKER_REGISTRATION_CHANGE),
-    }
-)
+_ABOUT = {
+    RecordType.REGISTER_BROKER: StateSubject.BROKERS,
+    RecordType.UNREGISTER_BROKER: StateSubject.BROKERS,
+    RecordType.FENCE_BROKER: StateSubject.BROKERS,
+    RecordType.UNFENCE_BROKER: StateSubject.BROKERS,
+    RecordType.BROKER_REGISTRATION_CHANGE: StateSubject.BROKERS,
+    RecordType.CONFIG: StateSubject.CONFIGS,
+    RecordType.TOPIC: StateSubject.PARTITIONS,
+    RecordType.REMOVE_TOPIC: StateSubject.PARTITIONS,
+    RecordType.PARTITION: StateSubject.PARTITIONS,
+    RecordType.PARTITION_CHANGE: StateSubject.PARTITIONS,
+    RecordType.CLEAR_ELR: StateSubject.PARTITIONS,
+}
 
 
 def find_subjects(value: bytes) -> frozenset[StateSubject]:
@@ -241,16 +246,9 @@ def find_subjects(value: bytes) -> frozenset[StateSubject]:
     try:
         reader = FieldReader(value)
         _, api_key = reader.read_unsigned_varint(), reader.read_unsigned_varint()
-    except InputError:
+        return frozenset({_ABOUT[RecordType(api_key)]})
+    except (InputError, ValueError, KeyError):
         return frozenset(StateSubject)
-    if api_key in _ABOUT_BROKERS:
-        return frozenset({StateSubject.BROKERS})
-    if api_key == RecordType.CONFIG:
-        return frozenset({StateSubject.CONFIGS})
-    about_partitions = (RecordType.TOPIC, RecordType.REMOVE_TOPIC, RecordType.PARTITION, RecordType.PARTITION_CHANGE)
-    if api_key in (*about_partitions, RecordType.CLEAR_ELR):
-        return frozenset({StateSubject.PARTITIONS})
-    return frozenset(StateSubject)
 
 
 def _read_fields(reader: FieldReader, fields: tuple[_Field, ...], version: int) -> dict[str, Any]:

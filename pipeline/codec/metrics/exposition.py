@@ -1,9 +1,7 @@
 """Prometheus text exposition and OpenMetrics: the samples of a scrape page.
 
-The same series stand in every page, in the same bytes, and of a broker's thousands a table needs hundreds. So the text
-of a series is parsed once, given its canonical name, and remembered; from then on a line costs a lookup and a float.
-`prometheus_client.parser` takes ten times as long, gives a torn page up whole and renames counters; names stay here.
-
+Of a broker's thousands of series a table needs hundreds, in the same bytes on every page. So the text of a series is parsed
+once, given its canonical name, and remembered. `prometheus_client.parser` takes ten times as long and gives up a torn page.
 References: Prometheus text format 0.0.4, UTF-8 names quoted inside the braces; OpenMetrics 1.0.
 """
 

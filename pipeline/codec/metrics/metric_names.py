@@ -135,20 +135,17 @@ def list_unknown(exposed_names: Collection[str]) -> list[tuple[str, str, str]]:
     }
     unknown = []
     for name in plain.keys() - FORMS_BY_NAME.keys():
-        alike = ((_likeness(name, known), known) for known, metric in missing.items() if _may_be(name, metric))
+        alike = ((_likeness(name, known, metric), known) for known, metric in missing.items())
         likeness, nearest = max(alike, default=(0.0, ""))
         if likeness >= _LEAST_LIKENESS:
             unknown.append((-likeness, plain[name], nearest, missing[nearest].name))
     return [(name, nearest, canonical) for _, name, nearest, canonical in sorted(unknown)]
 
 
-def _may_be(name: str, metric: Metric) -> bool:
-    """Whether a name is not plainly of another kind: a rate is no count, nor is an average."""
-    if name.endswith(_NO_COUNTS) and metric.kind != "gauge":
-        return False
-    return name.endswith("rate") == metric.unit.endswith("/s") and metric.kind != "text"
-
-
-def _likeness(name: str, known: str) -> float:
+def _likeness(name: str, known: str, metric: Metric) -> float:
+    """The part of the words that both names have; 0 for a name plainly of another kind: a rate is no count, nor is an average."""
+    is_count = metric.kind == "counter" and not name.endswith(_NO_COUNTS)
+    if not (is_count or metric.kind == "gauge") or name.endswith("rate") != metric.unit.endswith("/s"):
+        return 0.0
     words, others = {*name.split("_")}, {*known.split("_")}
     return len(words & others) / len(words | others)

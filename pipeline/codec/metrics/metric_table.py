@@ -1,14 +1,9 @@
-"""One table: the metrics that tables are made of, and how each exporter names them.
+"""The metrics that tables are made of, and how each exporter names them: pages, queries, `doctor` and METRICS.md rest on it.
 
-The recogniser of pages, the queries to Prometheus, `doctor` and the tables of `docs/METRICS.md` are made from it. A
-canonical name is the one of the JMX exporter: of its default format 0.x for clients, of its example rules for brokers.
-
-References:
-    jmx_exporter `JmxCollector.java#defaultExport`, `MatchedRuleToMetricSnapshotsConverter`, `PrometheusNaming.sanitizeMetricName`,
-    `examples/kafka-2_0_0.yml`; Strimzi `kafka-metrics.yaml` and `metrics-reporter` (`ClientTelemetryCollector`, `YammerCollector`);
-    Confluent `jmx-monitoring-stacks` (`kafka_client_reduced.yml`, `kafka_broker.yml`); Micrometer `KafkaMetrics`; OpenTelemetry
-    `kafka-clients` and `jmx-metrics` of the Java agent, `kafkametricsreceiver`; KIP-714 with Kafka's
-    `TelemetryMetricNamingConvention`; kafka_exporter; kminion; Redpanda's public metrics; Confluent Cloud's metrics export.
+A canonical name is the one of the JMX exporter: of its default format 0.x for clients, of its example rules for brokers.
+References: jmx_exporter (`JmxCollector.java`, `PrometheusNaming`, `examples/kafka-2_0_0.yml`); Strimzi `kafka-metrics.yaml`,
+`metrics-reporter`; Confluent `jmx-monitoring-stacks`; Micrometer `KafkaMetrics`; OpenTelemetry `kafka-clients`, `jmx-metrics`,
+`kafkametricsreceiver`; KIP-714 (`TelemetryMetricNamingConvention`); kafka_exporter; kminion; Redpanda; Confluent Cloud.
 """
 
 from collections.abc import Iterator, Mapping

@@ -24,39 +24,31 @@ class AnsweredSeries(msgspec.Struct, frozen=True, gc=False):
     values: Raw = Raw()
     value: Raw = Raw()
 
-    def labels(self) -> dict[str, str] | None:
-        """Its labels; None if they are longer than any are."""
+    def labels(self) -> dict[str, str] | None:  # None if they are longer than any are
         return None if len(memoryview(self.metric)) > MOST_LABEL_BYTES else _LABELS.decode(self.metric)
 
-    def points(self, most: int) -> NDArray[np.float64] | None:
-        """Instant and value of each point; None if there are more than so many."""
+    def points(self, most: int) -> NDArray[np.float64] | None:  # instant and value of each; None if there are more
         if len(memoryview(self.values)) > MOST_POINT_BYTES * most:
             return None
         points = _POINTS.decode(self.values)
         read = np.array([(at_s, float(value)) for at_s, value in points], np.float64).reshape(-1, 2)
         return read if len(read) <= most else None
 
-    def point(self) -> tuple[float, float]:
-        """Instant and value of an instant's series."""
+    def point(self) -> tuple[float, float]:  # instant and value of an instant's series
         at_s, value = _POINT.decode(self.value)
         return at_s, float(value)
 
 
 class AnsweredQuery(msgspec.Struct, frozen=True):
-    """What an answer gives of a query: `matrix` or `vector`, and series."""
-
     result: list[AnsweredSeries]
-    kind: str = msgspec.field(name="resultType")
+    kind: str = msgspec.field(name="resultType")  # `matrix` or `vector`
 
 
 class PrometheusAnswer(msgspec.Struct, Generic[_Data], frozen=True):
-    """What a server answers: data, and warnings as they stand there."""
-
     data: _Data
     warnings: Raw = Raw(b"[]")
 
-    def list_warnings(self) -> list[str]:
-        """The warnings; of endless ones that there are such."""
+    def list_warnings(self) -> list[str]:  # of endless ones that there are such
         size = len(memoryview(self.warnings))
         return [f"{size:,} bytes of warnings"] if size > _MOST_WARNING_BYTES else _WARNINGS.decode(self.warnings) or []
 

@@ -1,8 +1,7 @@
 """Arrivals in a chunk of a log: when each record was created, how large it was and which key it had, by session and minute.
 
-Records of one producer session, minute and window stand side by side, in the order of the log, in ten to fourteen bytes
-each. Chunks of a partition are packed one by one; `calibration.arrival_rows` puts those of all partitions in one order.
-NumPy works on runs of records of one batch and minute, about as many as batches: 0.1 us a record.
+Records of one session, minute and window stand side by side, in the order of the log, in ten to fourteen bytes each.
+`calibration.arrival_rows` puts the chunks of all partitions in one order.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Distinct keys of records, numbered in the order they are met; records and bytes by key, and sums of a log.
 
-A `KeyCounter` is exact while the keys fit its limit. Beyond it is Space-Saving (Metwally and others, 2005) in bulk
-(Agarwal and others, 2012): the half with the least `record_count + count_error` is dropped, and the largest such sum
-among them becomes the error of every key met from then on. So the true count is between `record_count` and that plus
-`count_error`, a key that is not there came at most `max_count_error` times, and all sums stay exact.
+A `KeyCounter` is exact while the keys fit its limit. Beyond it is Space-Saving (Metwally and others, 2005) in bulk (Agarwal
+and others, 2012): the half with the least `record_count + count_error` is dropped, and the largest such sum among them becomes
+the error of every key met from then on: the true count is between `record_count` and that plus `count_error`.
 """
 
 import os
@@ -29,7 +28,7 @@ def take_keys(keys: pa.LargeBinaryArray, rows: NDArray[np.int64]) -> pa.LargeBin
 class KeyTable:
     """Numbers up to `limit` keys over many chunks; holds a hash of each (16 to 32 bytes per key), not the key."""
 
-    def __init__(self, limit: int = _MOST_KEYS) -> None:
+    def __init__(self, limit: int) -> None:
         self.limit = limit
         self.count = 0
         self._hashes = np.empty(0, np.uint64)
@@ -42,7 +41,12 @@ class KeyTable:
 
         A length below 0 is no key. Gives the numbers, int32 of shape (records looked at,), -1 for no key; the new keys.
         """
-        self._make_room(min(self.limit, self.count + len(scan) - start))
+        wanted = min(self.limit, self.count + len(scan) - start)
+        if wanted > len(self._hashes):
+            hashes = np.empty(min(self.limit, max(wanted, 2 * len(self._hashes))), np.uint64)
+            hashes[: self.count] = self._hashes[: self.count]
+            self._hashes = hashes
+            self._fill()
         numbers, first_rows = np.empty(len(scan), np.int32), np.empty(len(scan) - start, np.int64)
         before = self.count
         lengths, tables = np.ascontiguousarray(key_lengths), (_SECRET, self._slots, self._hashes)
@@ -57,13 +61,6 @@ class KeyTable:
         self._hashes[: self.count] = self._hashes[indexes]
         self._fill()
 
-    def _make_room(self, wanted: int) -> None:
-        if wanted > len(self._hashes):
-            hashes = np.empty(min(self.limit, max(wanted, 2 * len(self._hashes))), np.uint64)
-            hashes[: self.count] = self._hashes[: self.count]
-            self._hashes = hashes
-            self._fill()
-
     def _fill(self) -> None:
         self._slots = np.zeros(1 << (2 * len(self._hashes)).bit_length(), np.int32)
         fill_slots(self._hashes, self.count, self._slots)
@@ -73,14 +70,11 @@ TOP_KEY_COUNT = 10
 
 
 class RecordTally:
-    """Adds up chunks of records; keeps about 30 bytes per distinct key besides the key."""
+    """Adds up chunks of records, and counts their keys."""
 
     def __init__(self) -> None:
-        self._table = KeyTable()
-        self._keys = [pa.nulls(0, pa.large_binary())]
-        self._counts = np.zeros(0, np.int64)
-        self._null_key_count = self._tombstone_count = 0
-        self._key_bytes = self._value_bytes = self._header_count = 0
+        self._keys = KeyCounter(_MOST_KEYS)
+        self._tombstone_count = self._key_bytes = self._value_bytes = self._header_count = 0
         self._stamps: list[int] = []
 
     def add(self, scan: RecordScan) -> None:
@@ -88,7 +82,7 @@ class RecordTally:
         counted = ~scan.is_control
         key_lengths, value_lengths = scan.key_length[counted], scan.value_length[counted]
         stamps = scan.timestamp_ms[counted & (scan.timestamp_ms >= 0)]
-        self._null_key_count += int(np.count_nonzero(key_lengths < 0))
+        self._keys.add(scan, scan.headers.is_control)
         self._tombstone_count += int(np.count_nonzero(value_lengths < 0))
         self._key_bytes += int(np.maximum(key_lengths, 0).sum(dtype=np.int64))
         self._value_bytes += int(np.maximum(value_lengths, 0).sum(dtype=np.int64))
@@ -96,20 +90,17 @@ class RecordTally:
         if len(stamps):
             extremes = [*self._stamps, int(stamps.min()), int(stamps.max())]
             self._stamps = [min(extremes), max(extremes)]
-        numbers, new = self._table.number(scan, np.where(counted, scan.key_length, np.int32(-1)))
-        self._keys.append(new)
-        self._counts = np.concatenate([self._counts, np.zeros(len(new), np.int64)])
-        np.add.at(self._counts, numbers[numbers >= 0], 1)
 
     def summary(self) -> RecordSummary:
-        top: NDArray[np.int64] = np.argsort(-self._counts, kind="stable")[:TOP_KEY_COUNT]
-        keys, counts = take_keys(pa.concat_arrays(self._keys), top).to_pylist(), self._counts[top].tolist()
+        counted = self._keys.result()
+        top: NDArray[np.int64] = np.argsort(-counted.record_count, kind="stable")[:TOP_KEY_COUNT]
+        keys, counts = take_keys(counted.keys, top).to_pylist(), counted.record_count[top].tolist()
         frequent = (FrequentKey(key=key, record_count=count) for key, count in zip(keys, counts, strict=True))
         return RecordSummary(
             min_timestamp_ms=self._stamps[0] if self._stamps else None,
             max_timestamp_ms=self._stamps[1] if self._stamps else None,
-            null_key_count=self._null_key_count,
-            distinct_key_count=self._table.count,
+            null_key_count=counted.null_record_count,
+            distinct_key_count=len(counted.keys),
             tombstone_count=self._tombstone_count,
             key_bytes=self._key_bytes,
             value_bytes=self._value_bytes,

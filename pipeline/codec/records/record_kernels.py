@@ -1,10 +1,7 @@
-"""Numba kernels: the record decoder, 50 ns a record, and the hash table behind `key_table`, 25 ns a key.
+"""Numba kernels: the record decoder, 50 ns a record (its oracle is `record_batch`), and the hash table behind `key_table`.
 
-Plain Python takes a hundred and ten times as long; `record_batch` is the decoder's oracle. Keys are distinguished by a
-64-bit hash: among ten million keys two are taken for one with a chance of 3 in a million. Whoever writes to a topic
-chooses its keys, so the hash has a secret (folded products, as in wyhash, but with secret words in place of its
-constants): without it nobody can make keys whose hashes, or the low bits that choose a slot, are equal.
-
+Keys are distinguished by a 64-bit hash: among ten million two are taken for one with a chance of 3 in a million. Whoever
+writes to a topic chooses its keys, so the hash has a secret: nobody can make keys whose hashes, or low bits, are equal.
 References: Wang, wyhash (final version 4): `_wymum`; Carter, Wegman, Universal classes of hash functions, 1979.
 """
 

@@ -1,10 +1,7 @@
-"""Parses the batches that `kafka-dump-log` prints.
+"""Parses the batches that `kafka-dump-log` prints. References: `DumpLogSegments` (Kafka 2.8 to 4.1).
 
 Keys, payloads and names of record headers are printed as they are and may look like any line of the tool. So no text of
-records is read; from the first line that the tool does not print about a segment or a batch nothing is believed, nor is
-it repeated.
-
-References: `DumpLogSegments` (Kafka 2.8 to 4.1).
+records is read; from the first line that is not about a segment or a batch nothing is believed, nor is it repeated.
 """
 
 import re

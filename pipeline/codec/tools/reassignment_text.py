@@ -1,7 +1,6 @@
 """What `kafka-reassign-partitions --verify` prints, and the JSON that it and `kafka-leader-election` read.
 
-References: `ReassignPartitionsCommand.parsePartitionReassignmentData`, `LeaderElectionCommand.parseReplicaElectionData`
-(Kafka 2.8 to 4.1).
+References: `ReassignPartitionsCommand`, `LeaderElectionCommand` (Kafka 2.8 to 4.1).
 """
 
 import json

@@ -1,17 +1,15 @@
 """Parses what Kafka's tools print about topics, log directories, offsets and consumer groups.
 
-Lines that are not data are passed over; one that looks like data and does not parse is refused with its number. Tables
-of `kafka-consumer-groups` have a blank line before them and padded columns; cells are cut where the header's words
-begin, as a client id may hold blanks, or where nothing is padded by words. A client id or a group's name may hold line
-ends, too, and what follows them looks like any row: a line that is no row of its table's group is refused with all the
-text, and so is a partition that a group has twice.
-
+Lines that are not data are passed over; one that looks like data and does not parse is refused with its number. Tables of
+`kafka-consumer-groups` are cut where the header's words begin, as a client id may hold blanks. A client id or group may hold
+line ends, too: a line that is no row of its table's group, or a partition's second one, is refused with all the text.
 References: `TopicCommand`, `LogDirsCommand`, `GetOffsetShell`, `ConsumerGroupCommand` (Kafka 2.4 to 4.1).
 """
 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from pipeline.codec.log.log_directory import parse_directory_name
@@ -77,7 +75,7 @@ def parse_log_dirs_describe(text: str) -> tuple[DescribedReplica, ...]:
         if line.startswith("{"):
             try:
                 return tuple(sorted(_list_replicas(json.loads(line))))
-            except (ValueError, KeyError, TypeError, InputError, RecursionError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, InputError, RecursionError) as error:
                 reason = f"not the JSON that kafka-log-dirs prints{_name_missing(error)}"
                 raise InputError(reason, position=number) from None
     raise InputError("no line of JSON in the output of kafka-log-dirs")
@@ -124,7 +122,7 @@ def _list_replicas(document: Mapping[str, Any]) -> list[DescribedReplica]:
     return [
         DescribedReplica(
             broker_id=int32(broker["broker"]),
-            log_directory=_check_name(directory["logDir"]),
+            log_directory=directory["logDir"].encode().decode(),  # a `ValueError` where it holds half a character
             topic_partition=TopicPartition(*parse_directory_name(replica["partition"])[:2]),
             size_bytes=_check_size(replica["size"]),
             offset_lag=int64(replica["offsetLag"]),
@@ -136,39 +134,27 @@ def _list_replicas(document: Mapping[str, Any]) -> list[DescribedReplica]:
     ]
 
 
-def _check_name(name: object) -> str:
-    if not isinstance(name, str):
-        raise TypeError
-    name.encode()  # a `ValueError` where it holds half a character
-    return name
-
-
 def _check_size(size: object) -> int:
     if not is_log_size(size_bytes := int64(size)):
         raise ValueError
     return size_bytes
 
 
-def int64(value: object) -> int:
-    """A signed integer of 64 bits, of offsets, sizes and times; an error for anything else."""
-    return _bounded(value, 64)
-
-
-def int32(value: object) -> int:
-    return _bounded(value, 32)
-
-
-def partition_number(value: object) -> int:
-    if not is_partition_number(number := int32(value)):
-        raise ValueError
-    return number
-
-
-def _bounded(value: object, bits: int) -> int:
+def int64(value: object, bits: int = 64) -> int:
+    """A signed integer of so many bits, of offsets, sizes and times; an error for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise TypeError
     number = int(value)
     if not -1 << bits - 1 <= number < 1 << bits - 1:
+        raise ValueError
+    return number
+
+
+int32 = partial(int64, bits=32)
+
+
+def partition_number(value: object) -> int:
+    if not is_partition_number(number := int32(value)):
         raise ValueError
     return number
 

@@ -29,11 +29,10 @@ from pipeline.model.window import instant_of, stretches_of
 from pipeline.progress import Begin, ignore_phase
 from pipeline.runs import JobReport, RunContext, TableRows, Windows
 from pipeline.sources.cluster_reading import read_cluster
-from pipeline.sources.files.cluster_rows import compacted_topics
-from pipeline.sources.files.file_rows import problems_of
+from pipeline.sources.files.cluster_rows import compacted_topics, problems_of
 from pipeline.sources.live.offsets import iter_offset_traffic_rows
-from pipeline.sources.metrics.metric_source import name_metric_sources, read_metrics, reports_brokers
-from pipeline.sources.questions import name_some
+from pipeline.sources.metrics.metric_source import SampleQuestion, name_metric_sources, read_metrics, reports_brokers
+from pipeline.sources.questions import ClusterQuestion, name_some
 from pipeline.sources.records.pieces import OF_PAST_WINDOWS, Kind
 from pipeline.stages import Staging, map_groups
 from pipeline.storage.data_files import write_at_once
@@ -168,13 +167,19 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
     is_live = any(source.kind == LIVE_CLUSTER for source in run.cluster.sources)  # no other source asks for them
     describe_work(f"{run.subject}: load what earlier runs saw")
     earlier = load_earlier_states(spark, run.warehouse, run.cluster_name, run.span) if is_live else ()
-    newest, storage = find_newest_window(run), run.config.storage
-    reading = read_cluster(
-        run.cluster_name, run.cluster, run.windows, run.as_of_ms, earlier=earlier, newest=newest, storage=storage
+    question = ClusterQuestion(
+        name=run.cluster_name,
+        topics=run.cluster.topics,
+        windows=run.windows,
+        as_of_ms=run.as_of_ms,
+        earlier=earlier,
+        newest=find_newest_window(run),
+        storage=run.config.storage,
     )
+    reading = read_cluster(run.cluster, question)
     pause, clock = time.sleep, lambda: time.time_ns() // 1_000_000
-    metrics = read_metrics(run.cluster, run.span, run.window_ms, now_ms=run.now_ms, pause=pause, clock=clock)
-    metrics = leave_out_others(metrics, reading)
+    samples = SampleQuestion(span=run.span, window_ms=run.window_ms, now_ms=run.now_ms, pause=pause, clock=clock)
+    metrics = leave_out_others(read_metrics(run.cluster, samples), reading)
     if reading.live is None and not reading.tree.directories and not reading.groups and metrics.is_empty:
         wrong = (*reading.problems.values(), *metrics.problems.values())
         causes = "; ".join(f"{p.path}: {p.reason}" for problems in wrong for p in problems) or "all empty"

@@ -12,19 +12,21 @@ from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
 from pipeline.jobs.ingest.windows import Expired, fresh_windows
 from pipeline.model.cluster import retention_ms
+from pipeline.model.log import LogName
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree
 from pipeline.model.window import LATEST_MS, TimeWindow, instant_of
-from pipeline.model.window_state import PartitionKey
 from pipeline.runs import RunContext, TableRows
 from pipeline.sources.files.cluster_rows import (
     compacted_topics,
     disk_columns,
+    group_row,
     iter_broker_rows,
     iter_cluster_state_rows,
+    iter_consumer_group_rows,
+    iter_quarantine_rows,
     list_window_states,
     with_leaders,
 )
-from pipeline.sources.files.file_rows import group_row, iter_consumer_group_rows, iter_quarantine_rows
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.source import ClusterReading
 from pipeline.stages import map_tasks, read_parts
@@ -83,9 +85,9 @@ def _state_rows(
     run: RunContext, reading: ClusterReading, read: Callable[[pc.Expression], pa.Table], one: _Described
 ) -> TableRows:
     name, history, windows = run.cluster_name, reading.history, (one.window,)
-    epochs: dict[PartitionKey, int] = {}  # the largest among each partition's batches
+    epochs: dict[LogName, int] = {}  # the largest among each partition's batches
     for row in read(_EPOCH_IS_KNOWN & (pc.field("window_start_ms") == one.window.start_ms)).to_pylist():
-        key = (row["topic"], row["topic_id"] or "", row["partition"])
+        key = LogName(row["topic"], row["topic_id"] or "", row["partition"])
         epochs[key] = max(row["leader_epoch"], epochs.get(key, 0))
     (known,) = list_window_states(history, windows, {one.window.start_ms: epochs}, one.newest)
     if one.is_stored:

@@ -13,8 +13,7 @@ from pipeline.model.window import TimeWindow, spanning
 from pipeline.runs import RunContext
 from pipeline.sources.collected.manifest import CollectedAs
 from pipeline.sources.collected.reading import HELD_ARRIVALS, HELD_KEYS, plan_collected_tasks
-from pipeline.sources.files.cluster_rows import compacted_topics
-from pipeline.sources.files.file_rows import problems_of
+from pipeline.sources.files.cluster_rows import compacted_topics, problems_of
 from pipeline.sources.files.segment_plan import SegmentRead, choose_replicas, plan_reads
 from pipeline.sources.live.offsets import list_shortfalls, offset_summary_rows
 from pipeline.sources.live.range_scan import plan_range_tasks

@@ -1,11 +1,9 @@
 """The cluster's metadata where hosts tell it differently: what most of them say.
 
-Every host tells the cluster's history from where its metadata log begins to where it ends; between honest ones a shorter is a part
-of a longer. A host that more contradict than confirm at a moment is left out, with all it brought, if they are half of all; where
-as many do, the windows are in doubt. What fewer than half tell is cut off until others confirm it, and windows that it is about are
-in doubt: others may have been read too early to know. Of histories that reach back to the windows one counts whose beginning more
-than half know. Hosts whose metadata ends before the windows confirm nothing and are not waited for. One host alone is believed,
-and so is who tells of a time before all others' logs begin.
+Between honest hosts a shorter history is a part of a longer. A host that more contradict than confirm at a moment is left out,
+if they are half of all; where as many do, the windows are in doubt. What fewer than half tell is cut off until others confirm it.
+Of histories that reach back to the windows one counts whose beginning more than half know. Hosts whose metadata ends before the
+windows confirm nothing. One host alone is believed, and so is who tells of a time before all others' logs begin.
 """
 
 from __future__ import annotations
@@ -22,10 +20,8 @@ from pipeline.model.cluster import Broker, ClusterHistory, StateSubject, Timelin
 from pipeline.model.window import DAY_MS, LATEST_MS, TimeWindow, format_instant
 from pipeline.sources.collected.host import Host
 
-SETTLED_MS = 60_000
-"""A broker that runs has a metadata record long before: it fetches them every half second."""
+SETTLED_MS = 60_000  # a broker that runs has a metadata record long before: it fetches them every half second
 _EARLIEST_MS = -(2**63)
-K = TypeVar("K")
 T = TypeVar("T")
 _MOST_NAMED = 5
 _FUTURE = "its metadata log tells of changes after it was collected: the host is left out"
@@ -33,8 +29,6 @@ _FUTURE = "its metadata log tells of changes after it was collected: the host is
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What hosts say of the cluster."""
-
     history: ClusterHistory | None  # None where no host has a metadata log
     refused: Mapping[int, str]  # why a host is left out, by its place
     doubts: tuple[str, ...]  # where too few hosts say what others do not
@@ -42,8 +36,6 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A host's history."""
-
     place: int
     host: Host
     timelines: Mapping[object, Timeline[Any]]  # of facts
@@ -64,9 +56,16 @@ class _Told:
             ("unread",): _list_unread(state.unread),
         }
         timelines = {key: Timeline(one.moments_ms, tuple(map(_facts, one.values))) for key, one in all_told.items()}
-        moments = [moment for timeline in timelines.values() for moment in _iter_changes(timeline)]
-        since_ms = state.known_since_ms
-        since_ms = _EARLIEST_MS if since_ms is None else since_ms
+        # a repetition makes no history longer
+        moments = (
+            moment
+            for timeline in timelines.values()
+            for moment, before, value in zip(
+                timeline.moments_ms, (None, *timeline.values), timeline.values, strict=False
+            )
+            if value != before
+        )
+        since_ms = _EARLIEST_MS if state.known_since_ms is None else state.known_since_ms
         is_exact = state.newest_ms is not None
         settled_ms = host.manifest.collected_at_ms - SETTLED_MS if state.newest_ms is None else state.newest_ms - 1
         end_ms = max(moments, default=since_ms)
@@ -80,10 +79,6 @@ class _Told:
     def told_until_ms(self) -> int:
         """Until when it says what happened: a broker that is down may be read by an older collector, too."""
         return self.reach_ms if self.is_exact else self.end_ms
-
-    @property
-    def is_of_the_future(self) -> bool:
-        return max(self.reach_ms, self.since_ms) > self.host.manifest.collected_at_ms + DAY_MS
 
     def would_know(self, at_ms: int) -> bool:
         """Whether it tells all that happened by a moment; its last one may be half told."""
@@ -100,7 +95,8 @@ class _Told:
 def agree_on_history(hosts: Sequence[Host], span: TimeWindow) -> Agreement:
     """Finds the history that counts for a span of windows, and the hosts that tell another one."""
     all_told = [_Told.of(n, one) for n, one in enumerate(hosts) if one.manifest.state.metadata_length is not None]
-    refused = {one.place: _FUTURE for one in all_told if one.is_of_the_future}
+    latest_ms = {one.place: one.host.manifest.collected_at_ms + DAY_MS for one in all_told}
+    refused = {one.place: _FUTURE for one in all_told if max(one.reach_ms, one.since_ms) > latest_ms[one.place]}
     while told := [one for one in all_told if one.place not in refused]:
         votes = _Votes(told, span)
         if not votes.outvoted:
@@ -114,8 +110,6 @@ def agree_on_history(hosts: Sequence[Host], span: TimeWindow) -> Agreement:
 
 
 class _Votes:
-    """What hosts say of all that they do not agree on."""
-
     def __init__(self, told: Sequence[_Told], span: TimeWindow) -> None:
         self._span = span
         self._voters = [one for one in told if one.reach_ms >= span.start_ms] or list(told)
@@ -145,65 +139,56 @@ class _Votes:
             elif len(against) > len(agreeing) and 2 * len(against) >= len(self._voters):
                 self.outvoted |= {one.place: against for one in claiming}
             else:
-                self._doubt(at_ms, agreeing, [one for one in against if at_ms <= one.told_until_ms])
+                telling = [one for one in against if at_ms <= one.told_until_ms]
+                if len(telling) >= len(agreeing) and at_ms < self._span.end_ms:
+                    for names in (
+                        sorted((one.host.name, other.host.name)) for one, other in product(agreeing, telling)
+                    ):
+                        self._doubts.add(f"{' and '.join(names)} have different metadata logs")
                 if 2 * len(agreeing) < enough:
                     _note_first(self._alone_ms, claiming, at_ms)
                 else:
                     silent = (one for one, other in facts.values() if at_ms > one.told_until_ms and other != said)
                     self._behind |= {one.place for one in silent}
 
-    def _doubt(self, at_ms: int, agreeing: Sequence[_Told], against: Sequence[_Told]) -> None:
-        if len(against) >= len(agreeing) and at_ms < self._span.end_ms:
-            for one, other in product(agreeing, against):
-                first, second = sorted((one.host.name, other.host.name))
-                self._doubts.add(f"{first} and {second} have different metadata logs")
-
     def choose(self) -> tuple[ClusterHistory, tuple[str, ...]]:
         """The history that counts, without what too few hosts tell; why windows are in doubt."""
         back_ms = max(self._span.start_ms, min(one.since_ms for one in self._voters))
         begins_ms = sorted(one.since_ms for one in self._voters if one.since_ms <= back_ms)
         begin_ms = begins_ms[len(begins_ms) // 2]  # what more than half of them know
-        best = max(
-            self._voters,
-            key=lambda one: (
-                one.since_ms <= back_ms,
-                one.place not in self._behind,
-                one.since_ms >= begin_ms,
-                -one.since_ms,
-                one.end_ms,
-                -one.place,
-            ),
-        )
+
+        def rank(one: _Told) -> tuple[int, ...]:
+            is_known, reaches_back = one.place not in self._behind, one.since_ms <= back_ms
+            return reaches_back, is_known, one.since_ms >= begin_ms, -one.since_ms, one.end_ms, -one.place
+
+        best = max(self._voters, key=rank)
         for one in self._voters:
             if (at_ms := self._alone_ms.get(one.place, LATEST_MS)) < self._span.end_ms:
                 said = f"too few other hosts tell what the metadata log of {one.host.name} does"
                 self._doubts.add(f"{said} since {format_instant(max(0, at_ms))}")
-        cut_ms = min(found.get(best.place, LATEST_MS + 1) for found in (self._alone_ms, self._torn_ms))
-        return _cut(best.host.manifest.state.history, best.since_ms, cut_ms), tuple(sorted(self._doubts))
+        end_ms = min(found.get(best.place, LATEST_MS + 1) for found in (self._alone_ms, self._torn_ms))
+        history = best.host.manifest.state.history
+        of_state: dict[str, Any] = {
+            name: {
+                key: kept
+                for key, one in getattr(history, name).items()
+                if (kept := _cut(one, best.since_ms, end_ms)).values
+            }
+            for name in ("brokers", "partitions", "topic_configs")
+        }
+        unread = tuple(one for one in history.unread if (one.at_ms or 0) < end_ms)
+        configs = _cut(history.default_configs, best.since_ms, end_ms)
+        return replace(history, default_configs=configs, unread=unread, **of_state), tuple(sorted(self._doubts))
 
 
 def _note_first(moments_ms: dict[int, int], hosts: Sequence[_Told], at_ms: int) -> None:
     moments_ms |= {one.place: min(at_ms, moments_ms.get(one.place, at_ms)) for one in hosts}
 
 
-def _cut(history: ClusterHistory, begin_ms: int, end_ms: int) -> ClusterHistory:
-    """The history from a moment to another: what a host tells of a time before its log begins nobody compares."""
-
-    def cut(timeline: Timeline[T]) -> Timeline[T]:
-        begun, kept = max(0, bisect_right(timeline.moments_ms, begin_ms) - 1), bisect_left(timeline.moments_ms, end_ms)
-        return Timeline(timeline.moments_ms[begun:kept], timeline.values[begun:kept])
-
-    def cut_all(timelines: Mapping[K, Timeline[T]]) -> dict[K, Timeline[T]]:
-        return {key: kept for key, one in timelines.items() if (kept := cut(one)).values}
-
-    return replace(
-        history,
-        brokers=cut_all(history.brokers),
-        partitions=cut_all(history.partitions),
-        topic_configs=cut_all(history.topic_configs),
-        default_configs=cut(history.default_configs),
-        unread=tuple(one for one in history.unread if (one.at_ms or 0) < end_ms),
-    )
+def _cut(timeline: Timeline[T], begin_ms: int, end_ms: int) -> Timeline[T]:
+    """The values from a moment to another: what a host tells of a time before its log begins nobody compares."""
+    begun, kept = max(0, bisect_right(timeline.moments_ms, begin_ms) - 1), bisect_left(timeline.moments_ms, end_ms)
+    return Timeline(timeline.moments_ms[begun:kept], timeline.values[begun:kept])
 
 
 def _iter_differences(told: Sequence[_Told], key: object) -> Iterator[tuple[int, Mapping[int, tuple[_Told, object]]]]:
@@ -247,12 +232,3 @@ def _list_unread(unread: Iterable[UnreadState]) -> Timeline[Any]:
             so_far |= one.subjects
             known_no_more[one.at_ms or 0] = so_far
     return Timeline(tuple(known_no_more), tuple(known_no_more.values()))
-
-
-def _iter_changes(timeline: Timeline[Any]) -> Iterator[int]:
-    """Moments at which something else is told than before: a repetition makes no history longer."""
-    before: object = None
-    for moment, value in zip(timeline.moments_ms, timeline.values, strict=True):
-        if value != before:
-            yield moment
-        before = value

@@ -18,7 +18,7 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.sections import COUNTS_ONLY
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.cluster import CLUSTER_METADATA, ClusterHistory
-from pipeline.model.log import Problem, TopicPartition, fits_topics
+from pipeline.model.log import LogName, Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.window import DAY_MS, LATEST_MS, TimeWindow, milliseconds_of
 from pipeline.sources.collected.host import window_starts
@@ -32,8 +32,7 @@ from pipeline.sources.files.segment_plan import plan_reads
 from pipeline.sources.records.pieces import Kind, Piece
 from pipeline.sources.records.scan_settings import ScanSettings, take_secret
 
-COMMIT_BYTES = 512 << 20
-"""Of log, between two commits: what a collector that dies has to read again."""
+COMMIT_BYTES = 512 << 20  # of log, between two commits: what a collector that dies has to read again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +121,7 @@ class _Collector:
         self._held: dict[Kind, list[pa.Table]] = defaultdict(list)
         self._held_bytes = self._number = 0
         self._dropped_until_ms = self._before.dropped_until_ms if self._before else -1
-        self._unread: list[tuple[str, str, int]] = []
+        self._unread: list[LogName] = []
         self.done = CollectorReport(host)
 
     def run(self) -> CollectorReport:
@@ -137,8 +136,7 @@ class _Collector:
         all_problems = [*self._tree.problems, *problems, *replica_problems]
         began_s = self._rate_limit.clock()
         for directory, partition in self._choose(history):
-            key = partition.topic, partition.topic_id or "", partition.partition
-            progress = self._progress.get(key)
+            progress = self._progress.get(partition.log_name)
             reads, unit_bytes = plan_reads([(directory, partition)]), request.unit_bytes
             try:
                 for unit in read_partition(reads, progress, self._settings, name=self._name, unit_bytes=unit_bytes):
@@ -148,7 +146,7 @@ class _Collector:
                         self._commit(self._before.collected_at_ms if self._before else -1)
             except OSError as error:
                 all_problems.append(Problem.of_error(partition.path, error))
-                self._unread.append(key)
+                self._unread.append(partition.log_name)
         self.done.problem_count = len(all_problems)
         tree = LogTree(directories=tuple(map(self._renamed, self._tree.directories)))
         renamed = tuple(replace(one, log_directory=self._name(one.log_directory)) for one in replicas)
@@ -165,13 +163,13 @@ class _Collector:
         as_of_ms, before = self._request.as_of_ms, self._before
         state, since_ms = history.state_at(as_of_ms), as_of_ms if before is None else before.collected_at_ms
         topics, leaders = self._request.config.clusters[self._request.cluster].topics, state.leaders
-        chosen: dict[tuple[str, str, int], tuple[LogDirectory, PartitionDirectory]] = {}
+        chosen: dict[LogName, tuple[LogDirectory, PartitionDirectory]] = {}
         for directory, partition in self._tree.iter_partitions(kind=DirectoryKind.LIVE):
             name, broker_id = partition.topic_partition, directory.broker_id
             is_led = leaders.get(name, broker_id) == broker_id or _has_led(history, name, broker_id, since_ms)
             if partition.is_cluster_metadata or not is_led:
                 continue
-            key = (partition.topic, partition.topic_id or "", partition.partition)
+            key = partition.log_name
             if not fits_topics(partition.topic, topics):
                 self._unread.append(key)
             elif key not in chosen or partition.length > chosen[key][1].length:
@@ -200,7 +198,7 @@ class _Collector:
         self._parts = [part for part in self._parts if part not in old]
         ends_ms = (part.end_ms + self._settings.window_ms for part in old if part.end_ms >= 0)
         self._dropped_until_ms = max(self._dropped_until_ms, *ends_ms, -1)
-        here = {(p.topic, p.topic_id or "", p.partition) for _, p in self._tree.iter_partitions()}
+        here = {partition.log_name for _, partition in self._tree.iter_partitions()}
         unread = {*self._unread}
         if state is None:  # it speaks of the last whole reading
             nothing = HostState.of(LogTree(), None, replicas=(), problems=())

@@ -1,7 +1,9 @@
 """Hosts of a landing folder, and what is read of their parts before a run plans its tasks."""
 
 import io
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -11,7 +13,7 @@ import pyarrow.parquet as pq
 
 from pipeline.calibration.arrival_rows import are_chunks_whole
 from pipeline.errors import InputError
-from pipeline.model.log import MAX_PARTITION_NUMBER, Problem, TopicPartition
+from pipeline.model.log import MAX_PARTITION_NUMBER, LogName, Problem, TopicPartition
 from pipeline.model.log_tree import DirectoryKind
 from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import LATEST_MS, TimeWindow
@@ -21,10 +23,9 @@ from pipeline.sources.questions import name_some
 from pipeline.sources.records.pieces import SCHEMAS, Kind
 from pipeline.tables.silver import RECORD_BATCHES
 
-PartitionId = tuple[str, str, int]
+OffsetRanges = Mapping[LogName, Mapping[int, tuple[int, int]]]
 _ADVICE = "delete it, and the next run does without its host"
-_MOST_ROWS = 1 << 24
-"""Of a part: half a gigabyte of log, committed at once, has 9 million batches at most."""
+_MOST_ROWS = 1 << 24  # of a part: half a gigabyte of log, committed at once, has 9 million batches at most
 _MOST_TEXT_BYTES = 2 << 30
 _MOST_BYTES = 2 << 30
 MOST_TEXT = 10_000  # characters of a path or a reason; of a part bytes
@@ -40,7 +41,7 @@ _OFFSETS = (0, 1 << 62)
 _AMOUNTS = (-1, 1 << 36)
 _ERRORS = (-(1 << 36), 1 << 36)
 _INSTANTS = (0, LATEST_MS)
-_BOUNDS = {
+_BOUNDS = {  # least and largest value of columns that sums, windows and the order of offsets are made of
     "partition": (0, MAX_PARTITION_NUMBER),
     "leader_epoch": (-1, (1 << 31) - 1),
     **dict.fromkeys(("base_offset", "last_offset", "first_offset", "segment_base_offset"), _OFFSETS),
@@ -49,7 +50,6 @@ _BOUNDS = {
     **dict.fromkeys(("count_error", "size_error_bytes"), _ERRORS),
     **dict.fromkeys(("window_start_ms", "minute_start_ms", "first_ms"), _INSTANTS),
 }
-"""Least and largest value of columns that sums, windows and the order of offsets are made of."""
 _HEAD = ("row_kind", "topic", "topic_id", "partition")
 _OF_WINDOW = (
     *(*_HEAD, "window_start_ms", "first_offset", "last_offset"),
@@ -58,16 +58,14 @@ _OF_WINDOW = (
 _OF_SEGMENT = (*_HEAD, "batch_count", "record_count")
 _OF_PROBLEM = (*_HEAD, "path", "reason", "severity", "first_bytes_hex")
 _UNIT = ("topic", "topic_id", "partition", "window_start_ms")
-_LATER = ("key_digest",)
-"""Columns that older collectors lack."""
-_FILLED = {
+_LATER = ("key_digest",)  # columns that older collectors lack
+_FILLED = {  # columns that a collector always fills
     Kind.BATCHES: tuple(column.name for column in RECORD_BATCHES.columns if not column.nullable),
     Kind.KEYS: (*_UNIT, "key_id", "record_count", "size_bytes", "count_error", "size_error_bytes", "is_empty"),
     Kind.OTHERS: ("kind", *_UNIT),
     Kind.ARRIVALS: tuple(name for name in SCHEMAS[Kind.ARRIVALS].names if name not in _LATER),
 }
-"""Columns that a collector always fills."""
-_SOUND = {
+_SOUND = {  # what else a gate, or the table of problems, asks of a row; NULL is no fault
     Kind.SUMMARIES: (pc.field("first_offset") <= pc.field("last_offset"))
     & (pc.field("position") >= -1)
     & pc.field("severity").isin(pa.array(["refused", "suspect", None]))
@@ -80,7 +78,6 @@ _SOUND = {
     & (pc.field("size_bytes") > 0),
     Kind.ARRIVALS: pc.field("record_count") >= 0,
 }
-"""What else a gate, or the table of problems, asks of a row; NULL is no fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ class Host:
     def list_gaps(self) -> Iterator[tuple[TopicPartition, str, TimeWindow]]:
         """Partition, topic id and time of records that retention took before they were collected."""
         begins = {
-            (log.topic, log.topic_id or "", log.partition): log.segments[0].base_offset or 0
+            log.log_name: log.segments[0].base_offset or 0
             for directory in self.manifest.state.directories
             for log in directory.partitions
             if log.segments and log.kind is DirectoryKind.LIVE
@@ -189,21 +186,23 @@ def _check_starts(rows: pa.Table, window_ms: int) -> None:
         raise InputError(f"it has windows that do not begin as windows of {window_ms // 1000} s do")
 
 
-def iter_window_rows(host: Host, span: TimeWindow, of: Collection[PartitionId]) -> Iterator[dict[str, int | str]]:
-    """First and last offset by window of some partitions, part by part. Damaged parts are left out; `run` names them."""
+def read_offset_ranges(host: Host, span: TimeWindow, of: Collection[LogName]) -> OffsetRanges:
+    """First and last offset of some partitions by window's start. Damaged parts are left out; `run` names them."""
     names, start = list_names(of), pc.field("window_start_ms")
     is_wanted = (pc.field("row_kind") == "window") & (start >= span.start_ms) & (start < span.end_ms)
+    ranges: dict[LogName, dict[int, tuple[int, int]]] = defaultdict(dict)
     for part in host.parts_within(span):
         if part.kind != Kind.SUMMARIES.value:
             continue
-        try:
-            rows = read_part(host.folder, part, host.manifest.collected_as.window_ms)
-        except InputError:
-            continue
-        found = rows.filter(is_wanted)
-        found = found.filter(pc.is_in(name_partitions(found), names))
-        ranges = found.group_by(_UNIT).aggregate([("first_offset", "min"), ("last_offset", "max")])
-        yield from ranges.rename_columns([*_UNIT, "first_offset", "last_offset"]).to_pylist()
+        with suppress(InputError):
+            found = read_part(host.folder, part, host.manifest.collected_as.window_ms).filter(is_wanted)
+            found = found.filter(pc.is_in(name_partitions(found), names)).group_by(_UNIT)
+            counted = found.aggregate([("first_offset", "min"), ("last_offset", "max")])
+            for *key, start_ms, first, last in zip(*(column.to_pylist() for column in counted.columns), strict=True):
+                of_log = ranges[LogName(*key)]
+                known = of_log.get(start_ms, (first, last))
+                of_log[start_ms] = min(known[0], first), max(known[1], last)
+    return ranges
 
 
 def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.Table:

@@ -1,8 +1,8 @@
-"""Which hosts' rows count: not what hosts may not speak for, and of each partition the leader's, of others what its log did not have.
+"""Which hosts' rows count: of each partition the leader's, by the metadata, and of others what its log did not have.
 
-The metadata decides, not how far a host says it read: first the host whose broker leads by the latest epoch and was collected since
-it began, then those that led before, then others. A host gives windows whose offsets are all below what those before it begin with:
-above that it has the same, or records that no replica took over before an unclean election.
+First the host whose broker leads by the latest epoch and was collected since it began, then those that led before, then others.
+A host gives windows whose offsets are all below what those before it begin with: above that it has the same, or records that no
+replica took over before an unclean election.
 """
 
 from __future__ import annotations
@@ -15,23 +15,21 @@ from itertools import compress, pairwise
 from typing import Any, Self
 
 from pipeline.model.cluster import CLUSTER_METADATA, ONLY_REPLICA, ClusterHistory
-from pipeline.model.log import Problem, TopicPartition, fits_topics
+from pipeline.model.log import LogName, Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, DirectoryKind, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.collected.agreement import Agreement
-from pipeline.sources.collected.host import MOST_PROBLEMS, MOST_TEXT, Host, PartitionId, iter_window_rows
+from pipeline.sources.collected.host import MOST_PROBLEMS, MOST_TEXT, Host, read_offset_ranges
 from pipeline.sources.questions import name_some
 
 _NO_LIMIT = 2**63 - 1
 Windows = frozenset[int]
-_Ranges = Mapping[PartitionId, Mapping[int, tuple[int, int]]]  # first and last offset by window's start
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    # by host, the partitions, and of each its windows; None for all
-    of: tuple[Mapping[PartitionId, Windows | None], ...]
-    lacks: tuple[tuple[PartitionId, str], ...]  # partition, and what of it is counted from nowhere
+    of: tuple[Mapping[LogName, Windows | None], ...]  # by host, the partitions, and of each its windows; None for all
+    lacks: tuple[tuple[LogName, str], ...]  # partition, and what of it is counted from nowhere
 
 
 NO_COPIES = Copies((), ())
@@ -40,19 +38,19 @@ NO_COPIES = Copies((), ())
 def choose_copies(
     hosts: Sequence[Host], history: ClusterHistory, span: TimeWindow, topics: Collection[str] = ()
 ) -> Copies:
-    holders: dict[PartitionId, list[int]] = defaultdict(list)
+    holders: dict[LogName, list[int]] = defaultdict(list)
     for index, host in enumerate(hosts):
         for progress in host.manifest.progress:
             if fits_topics(progress.topic, topics):
                 holders[progress.key].append(index)
-    shared: dict[int, list[PartitionId]] = defaultdict(list)
+    shared: dict[int, list[LogName]] = defaultdict(list)
     for key, places in holders.items():
         for index in places if len(places) > 1 else ():
             shared[index].append(key)
-    ranges = {index: _read_ranges(hosts[index], span, keys) for index, keys in shared.items()}
+    ranges = {index: read_offset_ranges(hosts[index], span, keys) for index, keys in shared.items()}
     disks = [_Disks.of(host) for host in hosts]
-    chosen: list[dict[PartitionId, Windows | None]] = [{} for _ in hosts]
-    lacks: list[tuple[PartitionId, str]] = []
+    chosen: list[dict[LogName, Windows | None]] = [{} for _ in hosts]
+    lacks: list[tuple[LogName, str]] = []
     for key, places in holders.items():
         ordered = sorted(places, key=lambda index: _rank(hosts[index], disks[index], key, history, span), reverse=True)
         chosen[ordered[0]][key] = None
@@ -77,46 +75,32 @@ class _Disks:
     """What a host's disks hold, by partition: looked up once for each log of the cluster."""
 
     broker_ids: frozenset[int | None]
-    held: frozenset[PartitionId]
-    starts: Mapping[PartitionId, int]  # first offsets
+    held: frozenset[LogName]
+    starts: Mapping[LogName, int]  # first offsets
 
     @classmethod
     def of(cls, host: Host) -> Self:
         state = host.manifest.state
-        starts: dict[PartitionId, int] = {}
+        starts: dict[LogName, int] = {}
         for one in state.replicas:
             if one.log_start_offset is not None and not one.is_future:
-                key = one.topic, one.topic_id or "", one.partition
+                key = LogName(one.topic, one.topic_id or "", one.partition)
                 starts[key] = min(starts.get(key, _NO_LIMIT), one.log_start_offset)
-        live = [log for _, log in LogTree(directories=state.directories).iter_partitions(kind=DirectoryKind.LIVE)]
-        held = frozenset((log.topic, log.topic_id or "", log.partition) for log in live)
-        return cls(frozenset(found.broker_id for found in state.directories), held, starts)
+        live = LogTree(directories=state.directories).iter_partitions(kind=DirectoryKind.LIVE)
+        brokers = frozenset(found.broker_id for found in state.directories)
+        return cls(brokers, frozenset(log.log_name for _, log in live), starts)
 
 
 def _rank(
-    host: Host, disks: _Disks, key: PartitionId, history: ClusterHistory, span: TimeWindow
+    host: Host, disks: _Disks, key: LogName, history: ClusterHistory, span: TimeWindow
 ) -> tuple[bool, int, bool, int]:
-    topic, topic_id, partition = key
-    all_terms = [
-        term
-        for term in history.leader_terms(TopicPartition(topic, partition))
-        if topic_id in {"", term.topic_id or topic_id}
-    ]
+    terms_of_name = history.leader_terms(TopicPartition(key.topic, key.partition))
+    all_terms = [term for term in terms_of_name if key.topic_id in {"", term.topic_id or key.topic_id}]
     # the first leader is a better guess than none
     terms = [one for one in all_terms if one.since_ms is None or one.since_ms < span.end_ms] or all_terms[:1]
     led = max((index for index, term in enumerate(terms) if term.leader_id in disks.broker_ids), default=-1)
     has_been_read = led >= 0 and host.manifest.collected_at_ms >= min(terms[led].since_ms or 0, span.end_ms)
     return has_been_read, led, key in disks.held, host.manifest.collected_at_ms
-
-
-def _read_ranges(host: Host, span: TimeWindow, partitions: Collection[PartitionId]) -> _Ranges:
-    ranges: dict[PartitionId, dict[int, tuple[int, int]]] = defaultdict(dict)
-    for row in iter_window_rows(host, span, partitions):
-        of_key = ranges[str(row["topic"]), str(row["topic_id"]), int(row["partition"])]
-        start_ms, first, last = (int(row[name]) for name in ("window_start_ms", "first_offset", "last_offset"))
-        known = of_key.get(start_ms, (first, last))
-        of_key[start_ms] = min(known[0], first), max(known[1], last)
-    return ranges
 
 
 _OTHERS_DIRECTORIES = "log directories that are not this broker's by the metadata, left out:"
@@ -285,9 +269,8 @@ def _list_overstated(hosts: Sequence[Host], copies: Copies) -> list[str]:
     overstated = []
     for host, of_host in zip(hosts, copies.of, strict=True):
         # first offsets of the segments that are on the host's disks, by partition
-        logs = [found for _, found in LogTree(directories=host.manifest.state.directories).iter_partitions()]
-        named = (((log.topic, log.topic_id or "", log.partition), log.segments) for log in logs)
-        begins = {key: {segment.base_offset or 0 for segment in segments} for key, segments in named}
+        logs = LogTree(directories=host.manifest.state.directories).iter_partitions()
+        begins = {log.log_name: {segment.base_offset or 0 for segment in log.segments} for _, log in logs}
         for progress in host.manifest.progress:
             last = progress.totals.row.get("last_offset")
             ends = {progress.base_offset, *([last + 1] if isinstance(last, int) else []), *begins.get(progress.key, ())}

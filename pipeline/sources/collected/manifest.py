@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
@@ -15,16 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipeline.codec.records.key_ids import make_key_ids
 from pipeline.errors import InputError
-from pipeline.model.cluster import (
-    NO_LEADER,
-    Broker,
-    ClusterHistory,
-    PartitionState,
-    ReplicaState,
-    Timeline,
-    UnreadState,
-)
-from pipeline.model.log import MAX_PARTITION_NUMBER, Problem, TopicPartition
+from pipeline.model.cluster import Broker, ClusterHistory, PartitionState, ReplicaState, Timeline, UnreadState
+from pipeline.model.log import MAX_PARTITION_NUMBER, LogName, Problem, TopicPartition
 from pipeline.model.log_tree import LogDirectory, LogTree
 from pipeline.model.window import LATEST_MS
 from pipeline.sources.collected.stored_folder import StoredFolder
@@ -32,17 +24,23 @@ from pipeline.sources.records.scan_settings import ScanSettings
 
 MANIFEST = "manifest.json.zst"
 FORMAT = 1
-_MOST_MANIFEST_BYTES = 256 << 20
-"""Decompressed: what 100,000 replicas take, ten times."""
-_MOST_BYTES = 1 << 45  # of a replica
+_MOST_MANIFEST_BYTES = 256 << 20  # decompressed: what 100,000 replicas take, ten times
 _MOST_PACKED_BYTES = 64 << 20
 _MOST_PART_BYTES = 1 << 30
-_INT64 = 2**63
-_INT32 = 2**31
+_INT64, _INT32 = range(-(2**63), 2**63), 2**31
+_LISTED = ("replicas", "isr", "adding_replicas", "removing_replicas", "eligible_leader_replicas", "last_known_elr")
+_NUMBERS = {  # what numbers and lists of these names may hold; others 64 bits
+    **dict.fromkeys(("log_start_offset", "log_end_offset", "high_watermark"), range(-1, 1 << 62)),
+    **dict.fromkeys(("broker_id", *_LISTED), range(_INT32)),
+    **dict.fromkeys(("leader_id", "leader_epoch", "partition_epoch"), range(-1, _INT32)),
+    "size_bytes": range(1 << 45),  # of a replica; of a part fewer
+    "partition": range(-1, MAX_PARTITION_NUMBER + 1),  # -1: of a segment that lies alone
+    "position": range(-1, _INT64.stop),
+}
 _MOST_FIRST_BYTES = 64  # of a problem
 _OF_HISTORY = ("brokers", "topic_configs", "default_configs", "state_source", "known_since_ms", "unread")
 
-Count = Annotated[int, Field(ge=0, lt=_INT64)]
+Count = Annotated[int, Field(ge=0, lt=_INT64.stop)]
 Instant = Annotated[int, Field(ge=-1, le=LATEST_MS)]
 Partition = Annotated[int, Field(ge=0, le=MAX_PARTITION_NUMBER)]
 
@@ -103,8 +101,8 @@ class LogProgress(_Stored):
     lost: tuple[Instant, Instant] | None = None
 
     @property
-    def key(self) -> tuple[str, str, int]:
-        return self.topic, self.topic_id, self.partition
+    def key(self) -> LogName:
+        return LogName(self.topic, self.topic_id, self.partition)
 
     @property
     def read_until_ms(self) -> int:
@@ -142,41 +140,11 @@ class HostState(_Stored):
         return self
 
     @model_validator(mode="after")
-    def _numbers_can_be(self) -> Self:
-        for one in self.replicas:
-            offsets = (one.log_start_offset, one.log_end_offset, one.high_watermark)
-            is_odd = any((n or 0) not in range(-1, 1 << 62) for n in offsets)
-            if is_odd or (one.size_bytes or 0) not in range(_MOST_BYTES):
-                raise ValueError("a replica with a size or an offset that no broker has")
-        logs = (log for directory in self.directories for log in directory.partitions)
-        if not all(one.size_bytes in range(_MOST_BYTES) for log in logs for one in log.segments):
-            raise ValueError("a segment with a size that no file has")
-        numbers = {state.partition for timeline in self.partitions for state in timeline.values if state is not None}
-        numbers |= {one.partition for one in self.replicas}
-        numbers |= {one.partition for directory in self.directories for one in directory.partitions}
-        if not all(-1 <= number <= MAX_PARTITION_NUMBER for number in numbers):  # -1: of a segment that lies alone
-            raise ValueError("a partition that no topic has")
-        return self
-
-    @model_validator(mode="after")
-    def _brokers_can_be(self) -> Self:
-        states = [state for timeline in self.partitions for state in timeline.values if state is not None]
-        brokers = {one.broker_id for timeline in self.brokers.values() for one in timeline.values if one is not None}
-        brokers |= {*self.brokers}
-        found = {one.broker_id for one in self.directories} | {one.broker_id for one in self.replicas}
-        for state in states:
-            lists = (state.isr or (), state.adding_replicas, state.removing_replicas, state.eligible_leader_replicas)
-            brokers.update(state.replicas, state.last_known_elr, *lists, {state.leader_id} - {NO_LEADER})
-        epochs = {epoch for one in states for epoch in (one.leader_epoch, one.partition_epoch)} - {-1}
-        if not all(number is None or 0 <= number < _INT32 for number in brokers | found | epochs):
-            raise ValueError("a broker, or an epoch, that no cluster has")
-        return self
-
-    @model_validator(mode="after")
-    def _problems_can_be(self) -> Self:
+    def _broker_ids_and_problems_can_be(self) -> Self:
+        if not all(broker_id in range(_INT32) for broker_id in self.brokers):
+            raise ValueError("a broker that no cluster has")
         for one in self.problems:
-            is_long = len(one.first_bytes) > _MOST_FIRST_BYTES
-            if is_long or one.severity not in {"refused", "suspect"} or (one.position or 0) < -1:
+            if len(one.first_bytes) > _MOST_FIRST_BYTES or one.severity not in {"refused", "suspect"}:
                 raise ValueError("a problem that no collector writes")
         return self
 
@@ -185,9 +153,8 @@ class HostState(_Stored):
         cls,
         tree: LogTree,
         history: ClusterHistory | None,
-        *,
-        replicas: tuple[ReplicaState, ...],
-        problems: tuple[Problem, ...],
+        replicas: Sequence[ReplicaState],
+        problems: Sequence[Problem],
     ) -> HostState:
         """What is left of them where no file is at hand: names, sizes, leaders; no config that is not a topic's."""
         lengths = [directory.length for _, directory in tree.iter_partitions() if directory.is_cluster_metadata]
@@ -201,8 +168,8 @@ class HostState(_Stored):
                 for directory in tree.directories
             ),
             cleaned=tuple(sorted({key.topic for directory in tree.directories for key in directory.cleaner_offsets})),
-            replicas=replicas,
-            problems=problems,
+            replicas=tuple(replicas),
+            problems=tuple(problems),
             metadata_length=None if history is None else max(lengths, default=None),
             # where controllers write nothing while nothing changes, a log's end proves nothing
             newest_ms=None if history is None or history.quiet_ms is None else history.newest_ms,
@@ -256,17 +223,21 @@ def read_manifest(folder: StoredFolder) -> Manifest | None:
         if len(text) > _MOST_MANIFEST_BYTES:
             raise InputError(f"more than {_MOST_MANIFEST_BYTES >> 20} MiB, far more than it ever has", path=path)
         manifest = Manifest.model_validate_json(text, strict=True)  # no number as a text
-        json.loads(text, parse_int=_parse_int64)
+        json.loads(text, object_pairs_hook=_check_numbers)
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise InputError(f"no manifest of format {FORMAT} ({type(error).__name__})", path=path) from error
+        raise InputError(f"no manifest of format {FORMAT}", path=path) from error
     return manifest
 
 
-def _parse_int64(digits: str) -> int:
-    number = int(digits)
-    if not -_INT64 <= number < _INT64:
-        raise ValueError("a number beyond 64 bits")
-    return number
+def _check_numbers(pairs: list[tuple[str, object]]) -> None:
+    """Refuses numbers that no cluster has, in whatever part of a manifest they are."""
+    for name, value in pairs:
+        allowed, held = _NUMBERS.get(name, _INT64), [value]
+        for one in held:
+            if isinstance(one, list):
+                held += one
+            elif isinstance(one, int) and one not in allowed:
+                raise ValueError(f"a number of {name} that no cluster has")
 
 
 def write_manifest(folder: StoredFolder, manifest: Manifest) -> int:

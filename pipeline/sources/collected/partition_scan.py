@@ -21,8 +21,7 @@ from pipeline.sources.records.record_scan import scan_file_records
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import ScannedSegment, place_batches, with_file_facts
 
-UNIT_BYTES = 128 << 20
-"""About how much of a log is read at once."""
+UNIT_BYTES = 128 << 20  # about how much of a log is read at once
 MOST_PRODUCERS = 10_000  # of a segment under way whose ids the manifest keeps: anyone may write any number of them
 _NOBODY = LeaderEpochs({}, {})  # who led is known where the rows are taken up
 
@@ -164,14 +163,13 @@ def _add(known: LogProgress | None, read: SegmentRead, scanned: ScannedSegment) 
     return SegmentTotals(row=row, producer_ids=tuple(sorted(producers)[:MOST_PRODUCERS]))
 
 
-_JOINED: dict[str, Callable[[list[Any]], Any]] = {
+_JOINED: dict[str, Callable[[list[Any]], Any]] = {  # how the columns of two stretches' rows are put together
     **dict.fromkeys(("first_offset", "min_timestamp_ms"), min),
     **dict.fromkeys(("last_offset", "max_timestamp_ms"), max),
     **dict.fromkeys(("batch_count", "record_count", "control_batch_count"), sum),
     **dict.fromkeys(("missing_offset_count", "crc_error_count"), sum),
     **dict.fromkeys(("magic", "codecs"), lambda lists: ",".join(sorted({*",".join(lists).split(",")} - {""}))),
 }
-"""How the columns of two stretches' rows are put together."""
 
 
 def _make_pieces(

@@ -1,6 +1,6 @@
 """Reads collected parts: of every partition the copy that counts, from the hosts that may speak for it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 
@@ -10,15 +10,9 @@ import pyarrow.compute as pc
 
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.cluster import NO_LEADER
+from pipeline.model.log import LogName
 from pipeline.model.window import instant_of
-from pipeline.sources.collected.host import (
-    MOST_PROBLEMS,
-    PartitionId,
-    list_names,
-    name_partitions,
-    read_part,
-    window_starts,
-)
+from pipeline.sources.collected.host import MOST_PROBLEMS, list_names, name_partitions, read_part, window_starts
 from pipeline.sources.collected.landing import Landing, Windows
 from pipeline.sources.collected.manifest import CollectedAs, Part
 from pipeline.sources.collected.stored_folder import StoredFolder
@@ -26,12 +20,12 @@ from pipeline.sources.questions import name_some
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind, Piece, ReadTask
 from pipeline.sources.records.scan_settings import ScanSettings
-from pipeline.sources.records.segment_scan import MISSING, LogName
+from pipeline.sources.records.segment_scan import MISSING
 
 NEEDS_KEYS = "collected keys are pseudonyms: keys.strategies and keys.mode counts_only need the keys themselves"
 TASK_BYTES = 16 << 20  # of parts, which hold some hundred times as much log
+# rows of the summaries that a task counts from what it reads: what parts say of themselves is compared with them
 HELD, HELD_KEYS, HELD_ARRIVALS, SPAN = "held", "held_keys", "held_arrivals", "span"
-"""Rows of the summaries that a task counts from what it reads: what parts say of themselves is compared with them."""
 _LOG, _WINDOW = ["topic", "topic_id", "partition"], "window_start_ms"
 _KEYLESS = pa.array(["no_key", "other_keys", "unreadable"])
 _UNFILLED = "its records do not fill its offsets, though the topic is not compacted"
@@ -41,7 +35,7 @@ _UNFILLED = "its records do not fill its offsets, though the topic is not compac
 class CollectedTask:
     folder: StoredFolder
     parts: tuple[Part, ...]
-    copies: Mapping[PartitionId, Windows | None]  # starts of the windows wanted; None for all
+    copies: Mapping[LogName, Windows | None]  # starts of the windows wanted; None for all
     settings: ScanSettings
     leaders: LeaderEpochs
 
@@ -53,7 +47,7 @@ class CollectedTask:
                 rows = rows.filter(self._is_wanted(rows))
                 path = f"{self.folder.location}/{part.path}"
                 rows = _cut_problems(rows, path) if kind is Kind.SUMMARIES else rows
-                yield Piece(kind, self._without_holes(self._with_leaders(rows)) if kind is Kind.BATCHES else rows)
+                yield Piece(kind, self._with_leaders(rows) if kind is Kind.BATCHES else rows)
             except InputError as error:
                 yield Piece(Kind.SUMMARIES, _lost_rows(error))
                 continue
@@ -85,19 +79,10 @@ class CollectedTask:
         is_file = pc.and_(pc.equal(rows["row_kind"], "segment"), pc.equal(rows["magic"], "2"))
         is_wrong = pc.and_(pc.and_(is_file, pc.invert(is_filled)), pc.invert(self._is_compacted(rows)))
         wrong = rows.filter(pc.fill_null(is_wrong, fill_value=False)).select(["path", "topic", "topic_id", "partition"])
-        said = {"row_kind": "problem", "reason": _UNFILLED, "severity": "suspect", "first_bytes_hex": ""}
-        for name, text in said.items():
-            wrong = wrong.append_column(name, pa.repeat(text, wrong.num_rows))
-        return pa.concat_tables([SUMMARY_SCHEMA.empty_table(), wrong], promote_options="default")
+        return _as_summaries(wrong, row_kind="problem", reason=_UNFILLED, severity="suspect", first_bytes_hex="")
 
     def _is_compacted(self, rows: pa.Table) -> pa.ChunkedArray:
         return pc.is_in(rows["topic"], pa.array(sorted(self.settings.compacted_topics), pa.string()))
-
-    def _without_holes(self, rows: pa.Table) -> pa.Table:
-        """Batches as if none of their topics lacked any, but those that are compacted."""
-        index = rows.column_names.index("missing_offset_count")
-        missing = pc.if_else(self._is_compacted(rows), rows["missing_offset_count"], 0)
-        return rows.set_column(index, rows.schema.field(index), missing)
 
     def _filter(self, kind: Kind) -> pc.Expression | None:
         start_ms, end_ms = self.settings.span.start_ms, self.settings.span.end_ms
@@ -117,14 +102,18 @@ class CollectedTask:
         return pc.or_(pc.is_in(names, whole), pc.is_in(windows, parts))
 
     def _with_leaders(self, rows: pa.Table) -> pa.Table:
-        index = rows.column_names.index("leader_id")
+        """Batches with their leaders, and as if no topic but those that are compacted lacked any."""
         keys, names = list(self.copies), name_partitions(rows)
         numbers = pc.index_in(names, list_names(keys)).to_numpy()
         epochs, starts = rows["leader_epoch"].to_numpy().astype("int32"), window_starts(rows).to_numpy()
         led, order = np.full(rows.num_rows, NO_LEADER), np.argsort(numbers, kind="stable")
         for own in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if rows.num_rows else ():
-            led[own] = self.leaders.lead(LogName(*keys[numbers[own[0]]]), epochs[own], starts[own])
-        return rows.set_column(index, rows.schema.field(index), pa.array(led, pa.int64()))
+            led[own] = self.leaders.lead(keys[numbers[own[0]]], epochs[own], starts[own])
+        missing = pc.if_else(self._is_compacted(rows), rows["missing_offset_count"], 0)
+        for name, values in (("leader_id", pa.array(led, pa.int64())), ("missing_offset_count", missing)):
+            index = rows.column_names.index(name)
+            rows = rows.set_column(index, rows.schema.field(index), values)
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +150,8 @@ def _count_held(rows: pa.Table) -> pa.Table:
     held = rows.select([*_LOG, "last_offset"]).append_column(_WINDOW, window_starts(rows))
     held = held.append_column("record_count", records).group_by([*_LOG, _WINDOW])
     counted = held.aggregate([("last_offset", "max"), ("last_offset", "count"), ("record_count", "sum")])
-    return _as_summaries(counted, HELD, (*_LOG, _WINDOW, "last_offset", "batch_count", "record_count"))
+    names = [*_LOG, _WINDOW, "last_offset", "batch_count", "record_count"]
+    return _as_summaries(counted.rename_columns(names), row_kind=HELD)
 
 
 def _list_spans(rows: pa.Table) -> pa.Table:
@@ -174,17 +164,19 @@ def _list_spans(rows: pa.Table) -> pa.Table:
     repeats[1:] = (first[1:] <= last[:-1]) & (logs[1:] == logs[:-1])
     spans = batches.append_column("repeats", pa.array(repeats)).group_by(_LOG)
     counted = spans.aggregate([("base_offset", "min"), ("last_offset", "max"), ("repeats", "sum")])
-    return _as_summaries(counted, SPAN, (*_LOG, "first_offset", "last_offset", "batch_count"))
+    return _as_summaries(counted.rename_columns([*_LOG, "first_offset", "last_offset", "batch_count"]), row_kind=SPAN)
 
 
 def _sum_records(rows: pa.Table, row_kind: str) -> pa.Table:
     counted = rows.group_by([*_LOG, _WINDOW]).aggregate([("record_count", "sum")])
-    return _as_summaries(counted, row_kind, (*_LOG, _WINDOW, "record_count"))
+    return _as_summaries(counted.rename_columns([*_LOG, _WINDOW, "record_count"]), row_kind=row_kind)
 
 
-def _as_summaries(counted: pa.Table, row_kind: str, names: Sequence[str]) -> pa.Table:
-    counted = counted.rename_columns(list(names)).append_column("row_kind", pa.repeat(row_kind, counted.num_rows))
-    return pa.concat_tables([SUMMARY_SCHEMA.empty_table(), counted], promote_options="default")
+def _as_summaries(rows: pa.Table, **texts: str) -> pa.Table:
+    """Rows of `SUMMARY_SCHEMA` of some columns, and of texts that are the same in each."""
+    for name, text in texts.items():
+        rows = rows.append_column(name, pa.repeat(text, rows.num_rows))
+    return pa.concat_tables([SUMMARY_SCHEMA.empty_table(), rows], promote_options="default")
 
 
 def plan_collected_tasks(
@@ -201,14 +193,10 @@ def plan_collected_tasks(
     tasks: list[ReadTask] = [RefusedHost(host.folder.location) for host in foreign]
     for host, copies in zip(landing.hosts, landing.copies.of, strict=True):
         if copies:
-            own = leaders.only([LogName(*key) for key in copies])
+            own = leaders.only(copies)
             folder = StoredFolder(host.folder.location, host.folder.storage)  # without an open connection
             parts = host.parts_within(settings.span)
-            tasks += [CollectedTask(folder, group, copies, settings, own) for group in _group(parts)]
+            numbered = zip(accumulate(part.size_bytes for part in parts), parts, strict=True)
+            for _, group in groupby(numbered, lambda pair: pair[0] // TASK_BYTES):
+                tasks.append(CollectedTask(folder, tuple(part for _, part in group), copies, settings, own))
     return tasks
-
-
-def _group(parts: Sequence[Part]) -> Iterator[tuple[Part, ...]]:
-    ends = accumulate(part.size_bytes for part in parts)
-    for _, group in groupby(zip(ends, parts, strict=True), lambda pair: pair[0] // TASK_BYTES):
-        yield tuple(part for _, part in group)

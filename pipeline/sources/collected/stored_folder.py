@@ -17,8 +17,7 @@ from pipeline.sources.files.directory_walk import is_below, is_file, is_folder, 
 if TYPE_CHECKING:
     from pyarrow import fs
 
-MOST_BYTES = 1 << 30
-"""Of a file: a collector commits after half a gigabyte of log, which takes a tenth of that."""
+MOST_BYTES = 1 << 30  # of a file: a collector commits after half a gigabyte of log, which takes a tenth of that
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,17 @@
-"""Rows of `bronze.brokers` and `bronze.cluster_state` from what was read."""
+"""Rows of bronze tables from what was read: brokers, replicas, consumer groups, and problems."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from pipeline.model.cluster import (
-    LIVE_CLUSTER,
-    NO_LEADER,
-    ClusterHistory,
-    ClusterState,
-    DirectorySpace,
-    PartitionState,
-    ReplicaState,
-    StateSubject,
-)
-from pipeline.model.log import TopicPartition
+from pipeline.model import cluster as nouns
+from pipeline.model.cluster import LIVE_CLUSTER, NO_LEADER, ClusterHistory, ClusterState, PartitionState, ReplicaState
+from pipeline.model.log import LogName, Problem, TopicPartition
 from pipeline.model.log_tree import LogTree
+from pipeline.model.number_text import escape_hidden
 from pipeline.model.window import TimeWindow, instant_of
-from pipeline.model.window_state import PartitionKey, away_ms, state_of_window
+from pipeline.model.window_state import away_ms, state_of_window
 
 DiskColumns = dict[str, dict[str, int]]
 Moving = tuple[TopicPartition, int | None]
@@ -58,7 +52,7 @@ class WindowState(NamedTuple):
 def list_window_states(
     history: ClusterHistory,
     windows: Iterable[TimeWindow],
-    epochs: Mapping[int, Mapping[PartitionKey, int]] | None = None,
+    epochs: Mapping[int, Mapping[LogName, int]] | None = None,
     newest: TimeWindow | None = None,
 ) -> list[WindowState]:
     """The cluster's state at each window's end; `epochs`: by window's start, each partition's largest; `newest`: of what is observed."""
@@ -77,15 +71,10 @@ def list_window_states(
     return states
 
 
-def _list_steady(answer: Mapping[TopicPartition, PartitionState], epochs: Mapping[PartitionKey, int]) -> frozenset[int]:
+def _list_steady(answer: Mapping[TopicPartition, PartitionState], epochs: Mapping[LogName, int]) -> frozenset[int]:
     """Brokers that lead a partition in a leader epoch that the window's batches bear: one that left would have lost it."""
-    return frozenset(
-        now.leader_id
-        for key, now in answer.items()
-        if now.leader_id != NO_LEADER
-        and now.leader_epoch is not None
-        and epochs.get((key.topic, now.topic_id or "", key.partition)) == now.leader_epoch
-    )
+    led = (now for now in answer.values() if now.leader_id != NO_LEADER and now.leader_epoch is not None)
+    return frozenset(now.leader_id for now in led if epochs.get(now.log_name) == now.leader_epoch)
 
 
 def iter_broker_rows(
@@ -101,7 +90,7 @@ def iter_broker_rows(
     for known in states:
         registered = known.state.brokers
         imbalance = _leader_imbalance(known.state)
-        doubts = history.list_doubts(StateSubject.BROKERS, known.window.end_ms)
+        doubts = history.list_doubts(nouns.StateSubject.BROKERS, known.window.end_ms)
         is_told = known.is_observed and known.is_of_window and not doubts
         for broker_id in sorted(set(directory_counts) | set(registered)):
             broker = registered.get(broker_id)
@@ -126,7 +115,9 @@ def iter_broker_rows(
 
 
 def disk_columns(
-    replicas: Iterable[ReplicaState], spaces: Mapping[int, Mapping[str, DirectorySpace]], relative: Callable[[str], str]
+    replicas: Iterable[ReplicaState],
+    spaces: Mapping[int, Mapping[str, nouns.DirectorySpace]],
+    relative: Callable[[str], str],
 ) -> dict[int, DiskColumns]:
     """Columns `log_dir_bytes`, `log_dir_total_bytes`, `log_dir_usable_bytes` of brokers: of volumes, else replicas."""
     held: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -193,11 +184,10 @@ def iter_cluster_state_rows(
 def with_leaders(rows: Iterable[dict[str, Any]], state: ClusterState) -> Iterator[dict[str, Any]]:
     for row in rows:
         known = state.partitions.get(TopicPartition(row["topic"], row["partition"]))
-        if known is None or known.leader_id == NO_LEADER or (known.topic_id or "") != row["topic_id"]:
-            yield row
-        else:
+        if known is not None and known.leader_id != NO_LEADER and known.log_name.topic_id == row["topic_id"]:
             is_leader = row["replica_id"] == known.leader_id
-            yield {**row, "leader_id": known.leader_id, "leader_epoch": known.leader_epoch, "is_leader": is_leader}
+            row |= {"leader_id": known.leader_id, "leader_epoch": known.leader_epoch, "is_leader": is_leader}
+        yield row
 
 
 def _partition_columns(state: ClusterState, partition: PartitionState, replica: ReplicaState | None) -> dict[str, Any]:
@@ -241,3 +231,41 @@ def compacted_topics(state: ClusterState, tree: LogTree) -> frozenset[str]:
     by_config = {topic for topic in topics if "compact" in state.topic_config(topic).get("cleanup.policy", untold)}
     by_cleaner = {key.topic for directory in tree.directories for key in directory.cleaner_offsets}
     return frozenset(by_config | by_cleaner)
+
+
+def iter_consumer_group_rows(
+    cluster: str, groups: Iterable[tuple[int, nouns.ConsumerGroupMember]], windows: Sequence[TimeWindow]
+) -> Iterator[dict[str, Any]]:
+    observed = ((window, at_ms, member) for at_ms, member in groups for window in windows if at_ms in window)
+    return (group_row(cluster, *one) for one in observed)
+
+
+def group_row(
+    cluster: str, window: TimeWindow, observed_at_ms: int, member: nouns.ConsumerGroupMember
+) -> dict[str, Any]:
+    observed_at, start = instant_of(observed_at_ms), instant_of(window.start_ms)
+    return {"cluster": cluster, "window_start": start, "observed_at": observed_at, **asdict(member)}
+
+
+def problems_of(rows: Iterable[Mapping[str, Any]]) -> list[Problem]:
+    names = ("path", "position", "reason", "severity")
+    return [
+        Problem(**{name: row[name] for name in names}, first_bytes=bytes.fromhex(row["first_bytes_hex"]))
+        for row in rows
+    ]
+
+
+def iter_quarantine_rows(
+    cluster: str, problems: Mapping[str, Iterable[Problem]], relative: Callable[[str], str]
+) -> Iterator[dict[str, Any]]:
+    """One row per problem, each once; `problems` are by source, `relative` shows a path as it is under its root."""
+    seen: set[tuple[str, int, str]] = set()
+    for source, of_source in problems.items():
+        for problem in of_source:
+            path, position = relative(problem.path), -1 if problem.position is None else problem.position
+            reason = escape_hidden(problem.reason)  # whoever reads the row may do so in a terminal
+            if (path, position, reason) not in seen:
+                seen.add((path, position, reason))
+                place = {"cluster": cluster, "source": source, "path": path, "position": position}
+                found = {"severity": problem.severity, "first_bytes_hex": problem.first_bytes.hex()}
+                yield {**place, "reason": reason, **found}

@@ -166,17 +166,8 @@ def list_files(paths: Iterable[Path], patterns: Sequence[str], problems: list[Pr
         yield from files
 
 
-def is_there(path: Path) -> bool:
-    """As `Path.exists`, which raises for a link whose target cannot be looked at: too long a name, a closed folder."""
-    return os.path.exists(path)  # noqa: PTH110 - it swallows every OSError
-
-
-def is_file(path: Path) -> bool:
-    return os.path.isfile(path)  # noqa: PTH113 - it swallows every OSError
-
-
-def is_folder(path: Path) -> bool:
-    return os.path.isdir(path)  # noqa: PTH112 - it swallows every OSError
+# Methods of `Path` raise for a link whose target cannot be looked at: too long a name, a closed folder.
+is_there, is_file, is_folder = os.path.exists, os.path.isfile, os.path.isdir
 
 
 def walk_files(root: Path, problems: list[Problem], *, most_levels: int = sys.maxsize) -> Iterator[Path]:
@@ -217,10 +208,6 @@ def is_below(path: Path, inside: str) -> bool:
 
 
 def split_instant(stem: str) -> tuple[str, int | None]:
-    """A file's name without the instant that it ends in, and that instant, UTC milliseconds.
-
-    >>> split_instant("stats-1700000000001"), split_instant("run")
-    (('stats', 1700000000001), ('run', None))
-    """
+    """A file's name without the instant that it ends in, and that instant, UTC milliseconds."""
     instant = _EPOCH_MS.search(stem)
     return _EPOCH_MS.sub("", stem).strip("-_."), None if instant is None else int(instant[1])

@@ -6,7 +6,7 @@ are not known; side files, the metadata log and directories on their way in or o
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from pipeline.codec.tools.dump_text import DumpedSegment, find_dumped_files, par
 from pipeline.errors import InputError, parser
 from pipeline.files import read_small
 from pipeline.model import log_tree
-from pipeline.model.cluster import PartitionState, ReplicaState
+from pipeline.model.cluster import ReplicaState
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import LogDirectory, LogTree, PartitionDirectory, SegmentFile, TextPart
 from pipeline.sources.files.directory_walk import SEGMENT_NAME, list_files
@@ -87,15 +87,6 @@ def discover_dumps(dumps: Iterable[tuple[Sequence[Path], int | None]]) -> Dumped
 
 def _known(broker_id: int) -> int | None:
     return None if broker_id < 0 else broker_id
-
-
-def with_topic_ids(tree: LogTree, partitions: Mapping[TopicPartition, PartitionState]) -> LogTree:
-    def named(partition: PartitionDirectory) -> PartitionDirectory:
-        state = partitions.get(partition.topic_partition)
-        return partition if state is None else replace(partition, topic_id=state.topic_id)
-
-    directories = (replace(one, partitions=tuple(map(named, one.partitions))) for one in tree.directories)
-    return replace(tree, directories=tuple(directories))
 
 
 @parser

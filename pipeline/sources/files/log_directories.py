@@ -1,42 +1,34 @@
 """Discovery: from a path (segment file, partition or log directory, or a tree of brokers' disks) to all under it; wrong is a `Problem`.
 
-A directory with `meta.properties`, partition directories or offset checkpoints in it is a log directory; one with a name that Kafka
-gives partition directories, and Kafka's files, is one of these; any other is looked into. Only `<20 digits>.log` is live data.
-Links are followed while they stay under the source root, and nothing is read twice.
+A log directory has `meta.properties`, offset checkpoints or partition directories in it; any other directory is looked into. Links
+are followed while they stay under the source root, and nothing is read twice.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from pipeline.codec.log.log_directory import (
-    MetaProperties,
-    parse_directory_name,
-    parse_meta_properties,
-    parse_offset_checkpoint,
-)
+from pipeline.codec.log import log_directory as form
+from pipeline.codec.log.log_directory import MetaProperties
+from pipeline.codec.log.problems import name_text
 from pipeline.errors import InputError
 from pipeline.model.log import Problem, TopicPartition
-from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory
-from pipeline.sources.files.directory_walk import DirectoryWalk, Listing
-from pipeline.sources.files.partition_directories import (
-    has_partition_files,
-    read_partition_directory,
-    read_segment_file,
-)
+from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory, SegmentFile
+from pipeline.sources.files.directory_walk import SEGMENT_NAME, DirectoryWalk, Listing
 
 META_PROPERTIES = "meta.properties"
-CHECKPOINTS = {
+CHECKPOINTS = {  # files at the root of a log directory, by attribute of `LogDirectory`
     "high_watermarks": "replication-offset-checkpoint",
     "log_start_offsets": "log-start-offset-checkpoint",
     "recovery_points": "recovery-point-offset-checkpoint",
     "cleaner_offsets": "cleaner-offset-checkpoint",
 }
-"""Files at the root of a log directory, by attribute of `LogDirectory`."""
 _ROOT_NAMES = frozenset({META_PROPERTIES, *CHECKPOINTS.values()})
 COPY = "already read from"  # says a problem about a copy of a disk
-_UNKNOWN_BROKER = MetaProperties(0, None, None, None)
+_UNKNOWN_BROKER = MetaProperties(None, None, None)
 MAX_DEPTH = 12  # levels of plain directories looked through before a tree is given up as not Kafka's
 
 
@@ -88,7 +80,7 @@ def _is_log_directory(listing: Listing, walk: DirectoryWalk) -> bool:
 
 def _has_partition_name(path: Path) -> bool:
     try:
-        parse_directory_name(path.name)
+        form.parse_directory_name(path.name)
     except InputError:
         return False
     return True
@@ -112,18 +104,13 @@ def _lone_directory(parent: Path, partition: PartitionDirectory, walk: Directory
 
 def _with_root_files(listing: Listing, walk: DirectoryWalk, partitions: tuple[PartitionDirectory, ...]) -> LogDirectory:
     """A log directory with whose it is, and its checkpoints; what is missing or malformed leaves its part empty."""
-
-    def parse_meta(data: bytes) -> MetaProperties:
-        meta = parse_meta_properties(data)
-        if meta.node_id is None:
-            reason = "neither node.id nor broker.id: the broker is unknown"
-            walk.problem(listing.files[META_PROPERTIES], reason, severity="suspect")
-        return meta
-
-    meta = walk.parse(listing.files.get(META_PROPERTIES), parse_meta, _UNKNOWN_BROKER)
+    meta = walk.parse(listing.files.get(META_PROPERTIES), form.parse_meta_properties, _UNKNOWN_BROKER)
+    if meta.node_id is None and meta is not _UNKNOWN_BROKER:
+        reason = "neither node.id nor broker.id: the broker is unknown"
+        walk.problem(listing.files[META_PROPERTIES], reason, severity="suspect")
     empty: dict[TopicPartition, int] = {}
     paths = {attribute: listing.files.get(name) for attribute, name in CHECKPOINTS.items()}
-    checkpoints = {name: walk.parse(path, parse_offset_checkpoint, empty) for name, path in paths.items()}
+    checkpoints = {name: walk.parse(path, form.parse_offset_checkpoint, empty) for name, path in paths.items()}
     return LogDirectory(
         path=str(listing.path),
         broker_id=meta.node_id,
@@ -186,3 +173,101 @@ def _merge(same: Sequence[LogDirectory]) -> LogDirectory:
         partitions.append(replace(fullest, segments=tuple(ordered)))
     partitions.sort(key=lambda p: (p.topic, p.partition, p.kind, p.path))
     return replace(same[0], partitions=tuple(partitions))
+
+
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+_SNAPSHOT_NAME = re.compile(r"\d{20}\.snapshot")
+_METADATA_SNAPSHOT_NAME = re.compile(r"\d{20}-\d{10}\.checkpoint")
+_KAFKA_NAME = re.compile(r"\d{20}\.(log|index|timeindex|txnindex|snapshot)|\d{20}-\d{10}\.checkpoint")
+_BESIDE = {"index_path": ".index", "time_index_path": ".timeindex", "txn_index_path": ".txnindex"}
+_MOST_BYTES = 2**31 - 1
+_TOO_LARGE = "more than 2 GiB: Kafka itself writes and opens no such segment"
+
+
+def has_partition_files(listing: Listing) -> bool:
+    named = {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA}
+    return any(name in named or _KAFKA_NAME.fullmatch(name) for name in listing.files)
+
+
+def read_partition_directory(listing: Listing, walk: DirectoryWalk) -> PartitionDirectory | None:
+    """Reads a partition directory; None, with a problem noted, where Kafka gives no such name."""
+    try:
+        name = form.parse_directory_name(listing.path.name)
+    except InputError as error:
+        walk.problem(listing.path, error.reason)
+        return None
+    snapshots, metadata_snapshots = (
+        tuple(str(listing.files[file]) for file in sorted(listing.files) if pattern.fullmatch(file))
+        for pattern in (_SNAPSHOT_NAME, _METADATA_SNAPSHOT_NAME)
+    )
+    return PartitionDirectory(
+        path=str(listing.path),
+        topic=name.topic,
+        partition=name.partition,
+        kind=name.kind,
+        is_topic_truncated=name.is_topic_truncated,
+        segments=_read_segments(listing, walk, may_be_empty=bool(metadata_snapshots)),
+        topic_id=walk.parse(listing.files.get(PARTITION_METADATA), form.parse_partition_metadata, None),
+        snapshot_paths=snapshots,
+        metadata_snapshot_paths=metadata_snapshots,
+        leader_epochs=walk.parse(listing.files.get(LEADER_EPOCH_CHECKPOINT), form.parse_leader_epochs, ()),
+    )
+
+
+def read_segment_file(path: Path, walk: DirectoryWalk) -> PartitionDirectory | None:
+    """A segment file given alone, as a directory of its own; topic empty, partition -1, base offset None where names tell none."""
+    siblings, highest = walk.siblings(path.parent)
+    segment = _read_segment(path, siblings, walk, is_active=path.name >= highest)
+    if segment is None:
+        return None
+    try:
+        topic, partition, kind, _ = form.parse_directory_name(path.parent.name)
+    except InputError:
+        topic, partition, kind = "", -1, DirectoryKind.LIVE
+    return PartitionDirectory(path=str(path.parent), topic=topic, partition=partition, kind=kind, segments=(segment,))
+
+
+def _read_segments(listing: Listing, walk: DirectoryWalk, *, may_be_empty: bool) -> tuple[SegmentFile, ...]:
+    logs = [file for file in listing.files if file.endswith(".log")]
+    for directory in listing.directories:
+        if directory.name.endswith(".log"):
+            walk.problem(directory, "a directory where a segment file was expected")
+    for file in logs:
+        if not SEGMENT_NAME.fullmatch(file):
+            walk.problem(listing.files[file], "expected <20 digits>.log as the name of a segment")
+    for file, path in sorted(listing.files.items()):
+        if file.endswith(".log.swap") and file.removesuffix(".swap") not in listing.files:
+            walk.problem(path, "left by an interrupted replacement of segments; not read", severity="suspect")
+    names = sorted(file for file in logs if SEGMENT_NAME.fullmatch(file))
+    if not names and not may_be_empty:
+        walk.problem(listing.path, "a partition directory without a segment file")
+    read = (_read_segment(listing.files[file], listing.files, walk, is_active=file == names[-1]) for file in names)
+    segments = tuple(segment for segment in read if segment is not None)
+    for segment in segments:
+        indexes = {".index": segment.index_path, ".timeindex": segment.time_index_path}
+        absent = [ending for ending, path in indexes.items() if not path]
+        if absent and segment.size_bytes:
+            reason = f"no {' and no '.join(absent)} next to it: read all the same"
+            walk.problem(Path(segment.path), reason, severity="suspect")
+    return segments
+
+
+def _read_segment(
+    path: Path, siblings: Mapping[str, Path], walk: DirectoryWalk, *, is_active: bool
+) -> SegmentFile | None:
+    found = walk.read_start(path, 64)
+    if found is None:
+        return None
+    start, size_bytes = found
+    if reason := name_text(start) or (_TOO_LARGE if size_bytes > _MOST_BYTES else ""):
+        walk.problem(path, reason, position=0)
+        return None
+    match = SEGMENT_NAME.fullmatch(path.name)
+    base_offset = int(match["offset"]) if match else None
+    if base_offset is not None and base_offset >= 2**63:
+        walk.problem(path, "the base offset in the file name is beyond a 64-bit number")
+        return None
+    named = {name: siblings.get(f"{path.stem}{ending}") for name, ending in _BESIDE.items()}
+    indexes: dict[str, Any] = {name: str(file) for name, file in named.items() if file is not None}
+    return SegmentFile(path=str(path), base_offset=base_offset, size_bytes=size_bytes, is_active=is_active, **indexes)

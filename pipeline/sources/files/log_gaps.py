@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -64,12 +64,7 @@ def find_cut_logs(
 
 
 def find_old_copies(
-    tree: LogTree,
-    replicas: Iterable[ReplicaState],
-    leaders: Mapping[TopicPartition, int],
-    topics: Collection[str],
-    *,
-    as_of_ms: int,
+    tree: LogTree, replicas: Iterable[ReplicaState], state: ClusterState, topics: Collection[str], *, as_of_ms: int
 ) -> dict[TopicPartition, TimeWindow]:
     """Of logs that end before what their disk's checkpoint or another replica has, the time that the rest may be of.
 
@@ -80,7 +75,7 @@ def find_old_copies(
     for directory, partition in tree.iter_partitions(kind=DirectoryKind.LIVE):
         copies[partition.topic_partition].append((directory, partition))
     old = {}
-    for directory, partition in choose_replicas(tree, leaders, topics):
+    for directory, partition in choose_replicas(tree, state.leaders, topics):
         key, nothing = partition.topic_partition, _Reach(0, 0)
         others = [one for one in copies[key] if one[1] is not partition and _is_as_new(one[1], partition)]
         furthest = max(others, key=lambda one: ends.get((one[0].path, key), nothing), default=None)
@@ -98,8 +93,6 @@ def find_old_copies(
 
 
 class _Reach(NamedTuple):
-    """How far a replica goes."""
-
     end: int
     committed: int  # by the checkpoint of its disk
 

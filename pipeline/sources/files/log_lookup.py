@@ -5,23 +5,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pipeline.codec.log.index_files import (
-    OffsetIndex,
-    OffsetLookup,
-    TimeIndex,
-    TimestampLookup,
-    find_offset,
-    find_timestamp,
-    read_offset_index,
-    read_time_index,
-)
+from pipeline.codec.log import index_files
+from pipeline.codec.log.index_files import OFFSET_ENTRY, TIME_ENTRY, IndexFile, OffsetLookup, TimestampLookup
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
 
-_NOTHING = np.empty(0, np.int64)
-_NO_OFFSETS = OffsetIndex(offset=_NOTHING, position=_NOTHING, file_bytes=0, remainder_bytes=0)
-_NO_TIMES = TimeIndex(timestamp_ms=_NOTHING, offset=_NOTHING, file_bytes=0, remainder_bytes=0)
+_NO_OFFSETS, _NO_TIMES = (IndexFile.of(np.empty(0, entry), 0) for entry in (OFFSET_ENTRY, TIME_ENTRY))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +20,8 @@ class SegmentLookup:
     partition: PartitionDirectory
     segment: SegmentFile | None = None  # where the search ended; None where no segment could hold the target
     segments_passed: int = 0  # segments searched before, without success
-    index: OffsetIndex = _NO_OFFSETS
-    time_index: TimeIndex = _NO_TIMES
+    index: IndexFile = _NO_OFFSETS
+    time_index: IndexFile = _NO_TIMES
     found: OffsetLookup | TimestampLookup | None = None
     problem: Problem | None = None
 
@@ -39,8 +29,8 @@ class SegmentLookup:
 def look_up_offset(directory: LogDirectory, partition: PartitionDirectory, offset: int) -> SegmentLookup:
     """Finds the batch that holds an absolute offset; where it was compacted away, the next batch there is."""
 
-    def find(segment: SegmentFile, index: OffsetIndex, _: TimeIndex) -> OffsetLookup:
-        return find_offset(segment.path, offset, index)
+    def find(segment: SegmentFile, index: IndexFile, _: IndexFile) -> OffsetLookup:
+        return index_files.find_offset(segment.path, offset, index)
 
     segments = partition.segments
     # the last segment whose base offset is at or below it comes first
@@ -51,8 +41,8 @@ def look_up_offset(directory: LogDirectory, partition: PartitionDirectory, offse
 def look_up_instant(directory: LogDirectory, partition: PartitionDirectory, at_ms: int) -> SegmentLookup:
     """Finds the first record, in log order, at or after an instant: a broker asks the first segment that reaches it, too."""
 
-    def find(segment: SegmentFile, index: OffsetIndex, times: TimeIndex) -> TimestampLookup:
-        return find_timestamp(segment.path, at_ms, times, index, segment.base_offset or 0)
+    def find(segment: SegmentFile, index: IndexFile, times: IndexFile) -> TimestampLookup:
+        return index_files.find_timestamp(segment.path, at_ms, times, index, segment.base_offset or 0)
 
     return _search(directory, partition, partition.segments, find)
 
@@ -61,14 +51,17 @@ def _search(
     directory: LogDirectory,
     partition: PartitionDirectory,
     segments: tuple[SegmentFile, ...],
-    find: Callable[[SegmentFile, OffsetIndex, TimeIndex], OffsetLookup | TimestampLookup],
+    find: Callable[[SegmentFile, IndexFile, IndexFile], OffsetLookup | TimestampLookup],
 ) -> SegmentLookup:
     way = start = SegmentLookup(directory=directory, partition=partition)
     for passed, segment in enumerate(segments):
         at, base_offset = replace(start, segment=segment, segments_passed=passed), segment.base_offset or 0
         try:
-            index = read_offset_index(segment.index_path, base_offset) if segment.index_path else _NO_OFFSETS
-            times = read_time_index(segment.time_index_path, base_offset) if segment.time_index_path else _NO_TIMES
+            index, times = _NO_OFFSETS, _NO_TIMES
+            if segment.index_path:
+                index = index_files.read_offset_index(segment.index_path, base_offset)
+            if segment.time_index_path:
+                times = index_files.read_time_index(segment.time_index_path, base_offset)
             way = replace(at, index=index, time_index=times, found=find(segment, index, times))
         except (OSError, InputError) as error:
             return replace(at, problem=Problem.of_error(segment.path, error))

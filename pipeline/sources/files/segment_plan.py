@@ -18,8 +18,6 @@ _OPENING_BYTES = 4096  # what opening a file or range costs, in bytes that could
 
 class _Sized(Protocol):
     @property
-    def path(self) -> str: ...
-    @property
     def size_bytes(self) -> int: ...
 
 
@@ -101,13 +99,9 @@ def _may_hold(segment: SegmentFile, span: TimeWindow) -> bool:
 
 
 def pack(
-    reads: Sequence[Read], target_bytes: int, least: int, order: Callable[[Read], Any] = lambda read: read.path
+    reads: Sequence[Read], target_bytes: int, least: int, order: Callable[[Read], Any]
 ) -> tuple[tuple[Read, ...], ...]:
-    """Groups for Spark's tasks of about `target_bytes`, at least `least`: the largest first, each to the smallest group; then in `order`.
-
-    >>> pack((), target_bytes=1, least=2)
-    ()
-    """
+    """Groups for Spark's tasks of about `target_bytes`, at least `least`: the largest first, each to the smallest group; then in `order`."""
     total_bytes = sum(read.size_bytes for read in reads)
     count = min(len(reads), max(least, -(-total_bytes // target_bytes)))
     groups, sizes = list[list[Read]]([] for _ in range(count)), [0] * count

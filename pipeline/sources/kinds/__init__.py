@@ -33,11 +33,7 @@ CAPABILITIES = tuple(
 
 
 def list_given(columns: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The numbers that sources of these columns of the table give together, and those that none gives, in a word or two.
-
-    >>> list_given(["live_cluster"])[1]
-    ('latency',)
-    """
+    """The numbers that sources of these columns of the table give together, and those that none gives, in a word or two."""
     given = {number for column in columns for number in _COLUMNS[column]}
     words = {number: number.name.lower().replace("_", " ") for number in Number}
     return tuple(words[n] for n in Number if n in given), tuple(words[n] for n in Number if n not in given)

@@ -30,44 +30,31 @@ class LogDirectories(RecordSource):
 
     @classmethod
     def read_cluster(cls, sources: Sequence[Self], question: ClusterQuestion, described: Described) -> ClusterReading:
+        from pipeline.sources.files import cluster_state, log_gaps
         from pipeline.sources.files.cluster_rows import count_directories
-        from pipeline.sources.files.cluster_state import (
-            read_cluster_history,
-            read_disk_ends,
-            read_metadata_ends,
-            read_replica_states,
-            with_ids_by_name,
-        )
         from pipeline.sources.files.log_directories import discover_logs
-        from pipeline.sources.files.log_gaps import (
-            find_cut_logs,
-            find_old_copies,
-            list_live,
-            list_unfound,
-            name_left_out,
-        )
 
         paths = [path for source in sources for path in source.paths]
         tree = discover_logs(paths)
-        history, history_problems = read_cluster_history(tree, described.history)
+        history, history_problems = cluster_state.read_cluster_history(tree, described.history)
         state = history.state_at(question.as_of_ms)
-        tree, unnamed = with_ids_by_name(tree, state.partitions)
-        live = list_live(tree)
-        left_out = name_left_out(tree, live, state, question.topics)
+        tree, unnamed = cluster_state.with_ids_by_name(tree, state.partitions)
+        live = log_gaps.list_live(tree)
+        left_out = log_gaps.name_left_out(tree, live, state, question.topics)
         start_ms, as_of_ms = spanning(question.windows).start_ms, question.as_of_ms
-        replicas, replica_problems = read_replica_states(tree)
+        replicas, replica_problems = cluster_state.read_replica_states(tree)
         return ClusterReading(
             record_source=cls.column,
             tree=tree,
             history=history,
             replicas=(*replicas, *described.list_replicas(state.partitions, besides=replicas)),
             directory_counts=count_directories(tree, history.brokers),
-            gaps=find_cut_logs(tree, state, question.topics, start_ms=start_ms, as_of_ms=as_of_ms),
-            old_copies=find_old_copies(tree, replicas, state.leaders, question.topics, as_of_ms=as_of_ms),
+            gaps=log_gaps.find_cut_logs(tree, state, question.topics, start_ms=start_ms, as_of_ms=as_of_ms),
+            old_copies=log_gaps.find_old_copies(tree, replicas, state, question.topics, as_of_ms=as_of_ms),
             live_partitions=live,
-            unfound=list_unfound(paths, tree),
-            metadata_ends_ms=read_metadata_ends(tree),
-            disk_ends_ms=read_disk_ends(tree),
+            unfound=log_gaps.list_unfound(paths, tree),
+            metadata_ends_ms=cluster_state.read_metadata_ends(tree),
+            disk_ends_ms=cluster_state.read_disk_ends(tree),
             as_of_ms=as_of_ms,
             problems={cls.column: (*tree.problems, *history_problems, *unnamed, *replica_problems, *left_out)},
         )

@@ -38,15 +38,15 @@ class DumpLog(RecordSource):
     @classmethod
     def read_cluster(cls, sources: Sequence[Self], question: ClusterQuestion, described: Described) -> ClusterReading:
         from pipeline.sources.files.cluster_rows import count_directories
-        from pipeline.sources.files.cluster_state import read_cluster_history, with_named_brokers
-        from pipeline.sources.files.dumped_logs import discover_dumps, with_topic_ids
+        from pipeline.sources.files.cluster_state import read_cluster_history, with_ids_by_name, with_named_brokers
+        from pipeline.sources.files.dumped_logs import discover_dumps
 
         dumped = discover_dumps((source.paths, source.broker) for source in sources)
         history, problems = read_cluster_history(dumped.tree, described.history)
         partitions = history.state_at(question.as_of_ms).partitions
         return ClusterReading(
             record_source=cls.column,
-            tree=with_topic_ids(dumped.tree, partitions),
+            tree=with_ids_by_name(dumped.tree, partitions)[0],
             history=with_named_brokers(history),
             replicas=(*dumped.replicas, *described.list_replicas(partitions, besides=dumped.replicas)),
             directory_counts=count_directories(dumped.tree),

@@ -95,8 +95,8 @@ def _examine_records(connection: ClusterConnection, metadata: Metadata) -> Findi
     # A topic of users first: the brokers' own are often kept from others.
     key = min(held, key=lambda key: (key.topic in metadata.internal_topics, key))
     start = starts[key].offset
-    state, topic_id = FetchState(start), metadata.partitions[key].topic_id or ""
-    read = FetchRead(*(key.topic, topic_id, key.partition), leaders[key], start, start + 1, is_first=True, is_last=True)
+    state, log = FetchState(start), metadata.partitions[key].log_name
+    read = FetchRead(*log, leaders[key], start, start + 1, is_first=True, is_last=True)
     for data in iter_replies(connection, read, state, Counter([leaders[key]])):
         return Finding(name="records", is_ok=True, found=f"record batches of {key}: {len(data):,} bytes in one reply")
     advice = "allow Read on the topics, or set `read: offsets`: records as an upper bound, bytes estimated"

@@ -32,11 +32,7 @@ _V = TypeVar("_V")
 
 
 def count_votes(answers: Sequence[Mapping[_K, _V]]) -> tuple[dict[_K, _V], list[_K]]:
-    """What more than half of the answers say of each key (one without it says it is not there), and the keys where no such say the same.
-
-    >>> count_votes([{"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": 2, "c": 1}])
-    ({'a': 1}, ['b'])
-    """
+    """What more than half of the answers say of each key (one without it says it is not there), and the keys where no such say the same."""
     agreed: dict[_K, _V] = {}
     contested = []
     for key in dict.fromkeys(chain.from_iterable(answers)):

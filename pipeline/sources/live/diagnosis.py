@@ -10,7 +10,6 @@ import ssl
 import struct
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kafka.errors import IllegalSaslStateError, KafkaConfigurationError, KafkaError, UnsupportedSaslMechanismError
@@ -82,23 +81,17 @@ _RECEIVE_BYTES = 1 << 16
 _MOST_FINAL = 2  # one broker that refuses stops no run, and a wrong password locks no account
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class ProbeError(Exception):
     """Why an address cannot be used; `is_final` where an honest cluster's other addresses would give the same answer."""
 
-    reason: str
-    is_final: bool = False
-
-
-class _ProbeError(Exception):
     def __init__(self, reason: str, *, is_final: bool = False) -> None:
         super().__init__(reason)
-        self.failure = Failure(reason, is_final)
+        self.reason, self.is_final = reason, is_final
 
 
 def find_address(source: LiveSettings, addresses: Sequence[str], secrets: Secrets, *, log_in: bool = True) -> str:
     """Tries addresses until one serves; `SourceUnreachableError` says why none does, `ConfigError`: no certificate."""
-    failures: dict[str, Failure] = {}
+    failures: dict[str, ProbeError] = {}
     timeout_s = min(PROBE_TIMEOUT_S, source.connect_timeout.total_seconds())
     for address in addresses:
         host, _, port = address.rpartition(":")
@@ -116,7 +109,7 @@ def find_address(source: LiveSettings, addresses: Sequence[str], secrets: Secret
 
 def probe_broker(
     host: str, port: int, settings: ClientSettings, secrets: Secrets, *, timeout_s: float, log_in: bool
-) -> Failure | None:
+) -> ProbeError | None:
     """Does what a client does at a broker, each step in `timeout_s`, without `log_in` up to the login; None where it serves; `ConfigError`."""
     try:
         with _connect(host, port, timeout_s) as plain:
@@ -128,8 +121,8 @@ def probe_broker(
                     _log_in(wire, host, settings, secrets)
                 if log_in:
                     _ask_metadata(wire, settings)
-    except _ProbeError as error:
-        return error.failure
+    except ProbeError as error:
+        return error
     return None
 
 
@@ -138,14 +131,14 @@ def _connect(host: str, port: int, timeout_s: float) -> socket.socket:
         return socket.create_connection((host, port), timeout=timeout_s)
     except socket.gaierror as error:
         reason = f"the name {host} does not resolve here ({error.strerror}): DNS, or a misspelt host"
-        raise _ProbeError(reason) from error
+        raise ProbeError(reason) from error
     except ConnectionRefusedError as error:
-        raise _ProbeError(f"port {port} of {host} refuses connections: no broker listens there") from error
+        raise ProbeError(f"port {port} of {host} refuses connections: no broker listens there") from error
     except TimeoutError as error:
         reason = f"{host}:{port} does not answer within {timeout_s:.0f} s: host down, or a firewall"
-        raise _ProbeError(reason) from error
+        raise ProbeError(reason) from error
     except OSError as error:
-        raise _ProbeError(f"{host}:{port} cannot be reached: {error.strerror or error}") from error
+        raise ProbeError(f"{host}:{port} cannot be reached: {error.strerror or error}") from error
 
 
 def _encrypt(plain: socket.socket, host: str, port: int, settings: ClientSettings, secrets: Secrets) -> ssl.SSLSocket:
@@ -154,19 +147,19 @@ def _encrypt(plain: socket.socket, host: str, port: int, settings: ClientSetting
         return settings.tls_context(secrets).wrap_socket(plain, server_hostname=host)
     except ssl.SSLCertVerificationError as error:
         reason = f"the broker's certificate is not accepted: {error.verify_message}; see ssl.truststore.location"
-        raise _ProbeError(reason, is_final=True) from error
+        raise ProbeError(reason, is_final=True) from error
     except (ssl.SSLError, ConnectionError, TimeoutError) as error:
         if _speaks_kafka(host, port, timeout_s, settings):
             reason = "TLS was tried on a port that speaks plain text: security.protocol should be without SSL"
-            raise _ProbeError(reason, is_final=True) from error
-        raise _ProbeError(f"the TLS handshake failed: {getattr(error, 'reason', None) or error}") from error
+            raise ProbeError(reason, is_final=True) from error
+        raise ProbeError(f"the TLS handshake failed: {getattr(error, 'reason', None) or error}") from error
 
 
 def _speaks_kafka(host: str, port: int, timeout_s: float | None, settings: ClientSettings) -> bool:
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as plain:
             return _Wire(plain, settings).ask(ApiVersionsRequest(version=0)) is not None
-    except (OSError, _ProbeError):
+    except (OSError, ProbeError):
         return False
 
 
@@ -200,9 +193,9 @@ class _Wire:
                     return response
                 self._stream.settimeout(max(until_s - time.monotonic(), 0.001))
         except TimeoutError as error:
-            raise _ProbeError("the broker took the request and does not answer") from error
+            raise ProbeError("the broker took the request and does not answer") from error
         except ssl.SSLError as error:
-            raise _ProbeError(f"the broker ended TLS: {error.reason}: does it want a client certificate?") from error
+            raise ProbeError(f"the broker ended TLS: {error.reason}: does it want a client certificate?") from error
         except (OSError, KafkaError, struct.error):  # the last: an answer without a correlation id
             return None
         finally:
@@ -215,52 +208,52 @@ def _ask_versions(wire: _Wire, host: str, port: int, timeout_s: float) -> None:
         return
     if _speaks_tls(host, port, timeout_s):
         reason = "plain text was sent to a port that speaks TLS: security.protocol should be SSL or SASL_SSL"
-        raise _ProbeError(reason, is_final=True)
-    raise _ProbeError(f"{host}:{port} closes the connection: no Kafka broker, or one that refuses this client")
+        raise ProbeError(reason, is_final=True)
+    raise ProbeError(f"{host}:{port} closes the connection: no Kafka broker, or one that refuses this client")
 
 
 def _log_in(wire: _Wire, host: str, settings: ClientSettings, secrets: Secrets) -> None:
     name, user = settings.sasl_mechanism, settings.sasl_username
     reply = wire.ask(SaslHandshakeRequest(mechanism=name, version=1))
     if reply is None:
-        raise _ProbeError("the broker closed the connection at the login")
+        raise ProbeError("the broker closed the connection at the login")
     if reply.error_code == IllegalSaslStateError.errno:
         reason = "a login was tried on a port that asks for none: security.protocol should be without SASL"
-        raise _ProbeError(reason, is_final=True)
+        raise ProbeError(reason, is_final=True)
     if reply.error_code == UnsupportedSaslMechanismError.errno:
         offered = ", ".join(reply.mechanisms)
-        raise _ProbeError(f"sasl.mechanism {name} is not offered; the broker has {offered}", is_final=True)
+        raise ProbeError(f"sasl.mechanism {name} is not offered; the broker has {offered}", is_final=True)
     options = login_options(settings, secrets)
     mechanism = get_sasl_mechanism(name)(host=host, security_protocol=settings.security_protocol, **options)
     while not mechanism.is_done():
         try:
             request = SaslAuthenticateRequest(mechanism.auth_bytes(), version=0)
         except SourceUnreachableError as error:  # no token
-            raise _ProbeError(str(error), is_final=True) from error
+            raise ProbeError(str(error), is_final=True) from error
         except (KafkaConfigurationError, AttributeError) as error:  # no region, no credentials: the library says so
             reason = f"no AWS credentials or region here ({error}): set AWS_PROFILE or AWS_ACCESS_KEY_ID, AWS_REGION"
-            raise _ProbeError(f"{name}: {reason}", is_final=True) from error
+            raise ProbeError(f"{name}: {reason}", is_final=True) from error
         reply = wire.ask(request)
         if reply is None:
-            raise _ProbeError("the broker closed the connection at the login", is_final=True)
+            raise ProbeError("the broker closed the connection at the login", is_final=True)
         if reply.error_code:
             text = reply.error_message or f"error {reply.error_code}"
-            raise _ProbeError(f"the login of {user or 'this role'} by {name} is refused: {text}", is_final=True)
+            raise ProbeError(f"the login of {user or 'this role'} by {name} is refused: {text}", is_final=True)
         _take_answer(mechanism, reply.auth_bytes)
     if not mechanism.is_authenticated():
-        raise _ProbeError(f"the login of {user or 'this role'} did not succeed", is_final=True)
+        raise ProbeError(f"the login of {user or 'this role'} did not succeed", is_final=True)
 
 
 def _take_answer(mechanism: Any, answer: bytes) -> None:
     try:
         mechanism.receive(answer)
     except (ValueError, LookupError, TypeError) as error:
-        raise _ProbeError("what the broker answers to the login is no such answer", is_final=True) from error
+        raise ProbeError("what the broker answers to the login is no such answer", is_final=True) from error
 
 
 def _ask_metadata(wire: _Wire, settings: ClientSettings) -> None:
     if wire.ask(MetadataRequest(topics=[], version=1)) is not None:
         return
     if not settings.uses_sasl:
-        raise _ProbeError("the broker answers only after a login: security.protocol should be with SASL", is_final=True)
-    raise _ProbeError("the broker closed the connection after the login")
+        raise ProbeError("the broker answers only after a login: security.protocol should be with SASL", is_final=True)
+    raise ProbeError("the broker closed the connection after the login")

@@ -1,7 +1,7 @@
 """Raw record batches of an offset range, read by Fetch requests (KIP-74, KIP-219, KIP-320), one partition each, without a session.
 
-Isolation level 0: all up to the high watermark, aborted data and markers included. Topics are named by id where brokers know ids
-(3.1): one made anew is another. Moved leaders, restarts and throttling are tried again until the time is up; lost offsets are told.
+All up to the high watermark, aborted data and markers included. Topics are named by id where brokers know ids (3.1): one made anew
+is another. Moved leaders, restarts and throttling are tried again until the time is up; lost offsets are told.
 """
 
 import time

@@ -1,7 +1,6 @@
 """Partition traffic by window without reading a record: offsets looked up by time, bytes by how logs grew.
 
-Records are an upper bound: markers, and what compaction took, have offsets, too. Bytes are those offsets times the mean bytes of one.
-What a cut, a topic made anew, a changed leader or retention makes unknowable is a shortfall.
+Records are an upper bound: markers, and what compaction took, have offsets, too. What cannot be known is a shortfall.
 """
 
 import math
@@ -70,7 +69,7 @@ def read_offset_traffic(
             key, by_instant[start_ms][key], state.log_starts[key].offset, start_ms, find_end(past, state)
         )
         shortfalls += [Shortfall.of(key, reason) for reason in _unknowable(key, state, past)]
-        log = key.topic, state.partitions[key].topic_id or "", key.partition
+        log = state.partitions[key].log_name
         for window in windows:
             first, end = at[window.start_ms], at[window.end_ms]
             if end.offset > first.offset:

@@ -1,8 +1,8 @@
 """Which offsets a run fetches: per partition the batches of its windows, in ranges that tasks share.
 
-A range begins at the first record not before the span: brokers look timestamps up over whole batches. It ends at the high watermark,
-or at the first record later than span and lateness, if the topic takes none further ahead. It has the batches whose base offset it
-holds; a partition's first range also the batch its start is within. Where a part of the records is read, reruns read the same.
+A range begins at the first record not before the span. It ends at the high watermark, or at the first record later than span and
+lateness, if the topic takes none further ahead. It has the batches whose base offset it holds, a partition's first range also the
+batch its start is within. Where a part of the records is read, reruns read the same.
 """
 
 import math
@@ -95,7 +95,7 @@ def plan_fetches(
         elif not is_old:
             shortfalls += find_retention(key, starts[key], log_start, span.start_ms, find_end(past, state))
         if end > start:
-            log = key.topic, state.partitions[key].topic_id or "", key.partition
+            log = state.partitions[key].log_name
             size_bytes = state.leader_sizes.get(key, 0) * (end - start) // max(1, high - log_start)
             whole = FetchRead(*log, leaders[key], start, end, is_first=True, is_last=True, size_bytes=size_bytes)
             reads += split(whole, most=max(1, MOST_RANGES // led[leaders[key]]))
@@ -178,11 +178,6 @@ def split(read: FetchRead, range_bytes: int = RANGE_BYTES, most: int = MOST_RANG
 
 
 def pack_fetches(reads: Sequence[FetchRead], least: int) -> tuple[tuple[FetchRead, ...], ...]:
-    """Groups ranges for Spark's tasks: as many groups as asked for at least, sizes alike, leaders mixed.
-
-    >>> pack_fetches((), 2)
-    ()
-    """
     return pack(reads, RANGE_BYTES, least, order=lambda read: (read.topic, read.partition, read.start_offset))
 
 

@@ -36,11 +36,7 @@ class Failures:
 
 
 def pages(items: Iterable[_T], size: int) -> Iterator[tuple[_T, ...]]:
-    """The items in their order, at most so many at a time.
-
-    >>> list(pages("abcde", 2))
-    [('a', 'b'), ('c', 'd'), ('e',)]
-    """
+    """The items in their order, at most so many at a time."""
     rest = iter(items)
     while page := tuple(islice(rest, size)):
         yield page
@@ -54,12 +50,7 @@ def group_partitions(page: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def describe_error(error: BaseException | None) -> str:
-    """A client's error in a few words.
-
-    >>> from kafka.errors import NotLeaderForPartitionError
-    >>> describe_error(NotLeaderForPartitionError())
-    'NotLeaderForPartition'
-    """
+    """A client's error in a few words."""
     if error is None:
         return "no answer"
     name = type(error).__name__.removesuffix("Error")

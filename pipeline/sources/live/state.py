@@ -6,29 +6,19 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from pipeline.codec.tools.tool_text import DescribedReplica
-from pipeline.model.cluster import (
-    LIVE_CLUSTER,
-    NO_LEADER,
-    Broker,
-    ClusterHistory,
-    DirectorySpace,
-    EarlierState,
-    PartitionState,
-    ReplicaState,
-    Timeline,
-)
+from pipeline.model import cluster
+from pipeline.model.cluster import LIVE_CLUSTER, NO_LEADER, EarlierState, PartitionState, ReplicaState, Timeline
 from pipeline.model.log import Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, KAFKA_TOPICS
 from pipeline.sources.files.cluster_rows import TIERED, TIME_CONFIGS, TOPIC_CONFIGS
 from pipeline.sources.live import admin, requests
-from pipeline.sources.live.admin import Metadata, OffsetAt
+from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
 from pipeline.sources.live.requests import Failures
 from pipeline.sources.questions import name_some
 
 _Partitions: TypeAlias = Mapping[TopicPartition, PartitionState]
 _Offsets: TypeAlias = Mapping[TopicPartition, OffsetAt]
-_Configs: TypeAlias = Mapping[str, Mapping[str, str]]
 MOST_NAMED = 100  # questions without answer: a broker may make up any number of consumer groups
 BROKER_CONFIGS = (
     *("num.io.threads", "num.network.threads", "log.dirs", "log.retention.ms", "log.retention.hours"),
@@ -40,7 +30,7 @@ BROKER_CONFIGS = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveState:
     # the state now, and leaders of other epochs: brokers that a replica list names and that do not answer are fenced
-    history: ClusterHistory
+    history: cluster.ClusterHistory
     partitions: Mapping[TopicPartition, PartitionState]
     in_scope: tuple[TopicPartition, ...]  # partitions whose records are wanted; the state is that of all we may see
     replicas: tuple[ReplicaState, ...]  # what the brokers' disks hold; sizes only where they may be asked for
@@ -48,7 +38,7 @@ class LiveState:
     high_watermarks: Mapping[TopicPartition, OffsetAt]  # offset after the last committed record, likewise
     broker_configs: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     directory_counts: Mapping[int, int] = field(default_factory=dict)
-    spaces: Mapping[int, Mapping[str, DirectorySpace]] = field(default_factory=dict)
+    spaces: Mapping[int, Mapping[str, cluster.DirectorySpace]] = field(default_factory=dict)
     leader_sizes: Mapping[TopicPartition, int] = field(default_factory=dict)  # bytes of the leaders' logs, where known
     silent_brokers: Mapping[int, str] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)
@@ -90,8 +80,15 @@ def read_live_state(
         if key in partitions:
             partitions[key] = replace(partitions[key], adding_replicas=adding, removing_replicas=removing)
     on_leaders = [d for d in disks if not d.is_future and leaders.get(d.topic_partition) == d.broker_id]
+    fenced = {one: cluster.Broker(broker_id=one, is_fenced=True) for one in metadata.absent_brokers}
     return LiveState(
-        history=_history(metadata, partitions, configs, at_ms, earlier),
+        history=cluster.ClusterHistory(
+            state_source=LIVE_CLUSTER,
+            known_since_ms=at_ms,
+            brokers={broker_id: Timeline.always(broker) for broker_id, broker in (metadata.brokers | fenced).items()},
+            partitions=_timelines(partitions, at_ms, earlier),
+            topic_configs={topic: Timeline.always(values) for topic, values in configs.items()},
+        ),
         partitions=partitions,
         in_scope=in_scope,
         replicas=_replica_states(partitions, disks, log_starts, high_watermarks),
@@ -161,19 +158,6 @@ def describe_unanswered(state: LiveState, name: str) -> list[Problem]:
         *(Problem(path=name, reason=reason, severity="suspect") for reason in unanswered),
         *(Problem(path=f"{name}/{key}", reason=f"not read: {reason}") for key, reason in unread.items()),
     ]
-
-
-def _history(
-    metadata: Metadata, partitions: _Partitions, configs: _Configs, at_ms: int, earlier: Sequence[EarlierState]
-) -> ClusterHistory:
-    brokers = metadata.brokers | {one: Broker(broker_id=one, is_fenced=True) for one in metadata.absent_brokers}
-    return ClusterHistory(
-        state_source=LIVE_CLUSTER,
-        known_since_ms=at_ms,
-        brokers={broker_id: Timeline.always(broker) for broker_id, broker in brokers.items()},
-        partitions=_timelines(partitions, at_ms, earlier),
-        topic_configs={topic: Timeline.always(values) for topic, values in configs.items()},
-    )
 
 
 def _timelines(

@@ -46,7 +46,6 @@ class HttpContent:
 
     @property
     def text(self) -> str:
-        """The body as text, which takes up to four times its bytes."""
         return self.content.decode()
 
 
@@ -176,17 +175,13 @@ class HttpReader(AbstractContextManager["HttpReader"]):
                 rest = b"" if inflate is None else inflate.unused_data
         if inflate is not None and content and not inflate.eof:
             raise InputError("the compressed answer broke off: did the server die?", path=path)
+        pieces = (bytes(content[at : at + _PIECE_BYTES]) for at in range(0, len(content), _PIECE_BYTES))
         try:
-            for _ in codecs.iterdecode(_cut(content), "utf-8"):
+            for _ in codecs.iterdecode(pieces, "utf-8"):  # as a whole, text may take four times its bytes
                 pass
         except UnicodeDecodeError as error:
             raise InputError(f"the answer is not UTF-8: {error.reason}", path=path) from error
         return content
-
-
-def _cut(content: bytearray) -> Iterator[bytes]:
-    """Pieces: as a whole, text may take four times its bytes."""
-    return (bytes(content[start : start + _PIECE_BYTES]) for start in range(0, len(content), _PIECE_BYTES))
 
 
 def shown(url: str) -> str:

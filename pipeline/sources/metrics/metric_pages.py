@@ -12,7 +12,6 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.metric_names import BadLine, MetricText, Series, name_series
@@ -21,7 +20,14 @@ from pipeline.files import MOST_TEXT_BYTES, read_small
 from pipeline.model.log import Problem
 from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.sources.files.directory_walk import is_folder, list_files, refuse_odd_paths, split_instant, walk_files
-from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SampleIntake, problem_batch, sample_batches, take_instants
+from pipeline.sources.metrics.sample_rows import (
+    MAX_SKEW_MS,
+    SampleIntake,
+    Samples,
+    problem_batch,
+    sample_batches,
+    take_instants,
+)
 from pipeline.sources.metrics.scraped_brokers import OF_BROKERS, describe_several, find_unknown_names
 from pipeline.sources.questions import Finding
 from pipeline.sources.records.pieces import Kind, Piece
@@ -110,11 +116,6 @@ class PageTask:
 
 
 def plan_page_tasks(pages: Sequence[MetricPage], count: int) -> list[PageTask]:
-    """Cuts a list of pages into equal runs, at most so many.
-
-    >>> plan_page_tasks((), 2)
-    []
-    """
     size = max(1, -(-len(pages) // count))
     return [PageTask(tuple(pages[start : start + size])) for start in range(0, len(pages), size)]
 
@@ -158,10 +159,12 @@ def look_at_page(path: str, text: str) -> tuple[set[str], list[Finding]]:
 
 def parse_exposition_page(page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
     parsed = reader.read(text)
-    problems = _of_lines(page, parsed.bad_lines)
+    problems = list[Problem]()
     if not parsed.sample_count and "# TYPE" not in text and "# HELP" not in text:
         what = "an HTML page" if "<html" in text[:1000].lower() else "no exporter page: no metric in it"
-        problems = [Problem(path=page.path, reason=what)]
+        return iter(
+            [problem_batch(page.source, page.instance, page.observed_at_ms, [Problem(path=page.path, reason=what)])]
+        )
     skews = [instant - page.observed_at_ms for instant in parsed.timestamps_ms.values()]
     worst_ms = max(skews, key=abs, default=0)
     if abs(worst_ms) > MAX_SKEW_MS:
@@ -177,34 +180,28 @@ def parse_exposition_page(page: MetricPage, text: str, reader: ExpositionReader)
         is_kept = np.array([not reader.series[place].name.startswith(OF_BROKERS) for place in places.tolist()], bool)
         places, values = places[is_kept], values[is_kept]
     instants_ms = np.full(len(places), page.observed_at_ms, np.int64)
-    return _rows(page, reader.series, places, instants_ms, values, problems=problems)
+    return _rows(page, reader.series, (places, instants_ms, values), parsed.bad_lines, problems)
 
 
-def text_rows(page: MetricPage, text: str, parsed: MetricText) -> Iterator[pa.RecordBatch]:
-    problems = _of_lines(page, parsed.bad_lines)
-    if not parsed.samples and not problems:
-        problems = [Problem(path=page.path, reason="no metric in it")]
-    series = [sample.series for sample in parsed.samples]
-    instants_ms = take_instants(np.array([sample.observed_at_ms for sample in parsed.samples], np.int64))
-    values = np.array([sample.value for sample in parsed.samples], np.float64)
-    return _rows(page, series, np.arange(len(series)), instants_ms, values, problems=problems)
+def text_rows(page: MetricPage, parsed: MetricText) -> Iterator[pa.RecordBatch]:
+    is_empty = not parsed.samples and not parsed.bad_lines
+    problems = [Problem(path=page.path, reason="no metric in it")] if is_empty else []
+    observed_at_ms, series, values = zip(*parsed.samples, strict=True) if parsed.samples else ((), (), ())
+    instants_ms = take_instants(np.array(observed_at_ms, np.int64))
+    samples = np.arange(len(series)), instants_ms, np.array(values, np.float64)
+    return _rows(page, series, samples, parsed.bad_lines, problems)
 
 
 def _rows(
     page: MetricPage,
     series: Sequence[Series],
-    places: NDArray[np.int64],
-    instants_ms: NDArray[np.int64],
-    values: NDArray[np.float64],
-    *,
-    problems: Sequence[Problem],
+    samples: Samples,
+    bad_lines: Iterable[BadLine],
+    others: Iterable[Problem],
 ) -> Iterator[pa.RecordBatch]:
     intake, known_as = SampleIntake(), (page.source, page.instance, page.path)
-    yield from sample_batches(known_as, series, places, instants_ms, values, intake=intake)
-    problems = [*problems, *(Problem(path=page.path, reason=reason) for reason in intake.reasons)]
+    yield from sample_batches(known_as, series, samples, intake=intake)
+    problems = [Problem(path=page.path, position=at, reason=of, severity=kind) for at, of, kind in bad_lines]
+    problems += [*others, *(Problem(path=page.path, reason=reason) for reason in intake.reasons)]
     if problems:
         yield problem_batch(page.source, page.instance, page.observed_at_ms, problems)
-
-
-def _of_lines(page: MetricPage, bad_lines: Sequence[BadLine]) -> list[Problem]:
-    return [Problem(path=page.path, position=at, reason=reason, severity=kind) for at, reason, kind in bad_lines]

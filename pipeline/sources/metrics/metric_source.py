@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter, defaultdict
+from collections import ChainMap, Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pipeline.config.section import ConfigPath, Duration
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.sources.files.file_rows import problems_of
+from pipeline.sources.files.cluster_rows import problems_of
 from pipeline.sources.questions import Finding, SourceAvailability, name_some
 from pipeline.sources.source import Number, Source, rated, sources_of
+from pipeline.tables.values import tuples_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,14 +48,14 @@ def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeW
     by_start = {window.start_ms: window for window in windows}
     counts: Counter[tuple[str, TimeWindow]] = Counter()
     instances = []
-    for row in counted.to_pylist():
-        found = InstanceSamples(*(row[name] for name in InstanceSamples._fields))
+    for *of_instance, row_count in tuples_of(counted, *InstanceSamples._fields, "row_count"):
+        found = InstanceSamples(*of_instance)
         if found.start_ms in by_start:  # others serve as predecessors only
-            counts[found.source, by_start[found.start_ms]] += row["row_count"]
+            counts[found.source, by_start[found.start_ms]] += row_count
         instances.append(found)
     problems_by_source: dict[str, list[Problem]] = defaultdict(list)
-    for row in problems.to_pylist():
-        problems_by_source[row["source"]] += problems_of([row])
+    for source, problem in zip(problems["source"].to_pylist(), problems_of(problems.to_pylist()), strict=True):
+        problems_by_source[source].append(problem)
     return SampleCounts(counts, dict(problems_by_source), tuple(sorted(instances)))
 
 
@@ -95,11 +95,11 @@ class MetricReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleQuestion:
-    name: str
+    name: str = ""  # of the source that is asked
     span: TimeWindow
     window_ms: int
     now_ms: int
-    is_recorded: bool  # the run is about the past: what exporters say now is of no use
+    is_recorded: bool = False  # the run is about the past: what exporters say now is of no use
     pause: Callable[[float], None]  # waits for so many seconds between attempts of a request
     clock: Callable[[], int]  # reads the clock, UTC milliseconds: a run goes on for minutes after its now
 
@@ -180,26 +180,15 @@ class PageFolder(MetricSource):
         return count_expected(samples, window, interval_ms, after_last_ms=0)
 
 
-def read_metrics(
-    cluster: Cluster,
-    span: TimeWindow,
-    window_ms: int,
-    *,
-    now_ms: int,
-    pause: Callable[[float], None],
-    clock: Callable[[], int],
-) -> MetricReading:
-    asked = partial(SampleQuestion, span=span, window_ms=window_ms, now_ms=now_ms, pause=pause, clock=clock)
-    readings = [
-        source.read_samples(asked(name=name, is_recorded=cluster.as_of is not None))
-        for name, source in name_metric_sources(cluster).items()
-    ]
+def read_metrics(cluster: Cluster, question: SampleQuestion) -> MetricReading:
+    question, sources = replace(question, is_recorded=cluster.as_of is not None), name_metric_sources(cluster)
+    readings = [source.read_samples(replace(question, name=name)) for name, source in sources.items()]
     return MetricReading(
-        listed={name: pages for reading in readings for name, pages in reading.listed.items()},
+        listed=dict(ChainMap(*(dict(one.listed) for one in readings))),
         pages=tuple(page for reading in readings for page in reading.pages),
         batches=tuple(batch for reading in readings for batch in reading.batches),
         problems={name: problems for reading in readings for name, problems in reading.problems.items() if problems},
-        taking={name: taking for reading in readings for name, taking in reading.taking.items()},
+        taking=dict(ChainMap(*(dict(one.taking) for one in readings))),
     )
 
 

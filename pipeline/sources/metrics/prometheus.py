@@ -18,16 +18,11 @@ from pipeline.errors import FAILURES, ConfigError, HttpStatusError, InputError, 
 from pipeline.model.log import Problem
 from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, format_instant
-from pipeline.sources.metrics.http_text import HttpContent, HttpReader, shown
+from pipeline.sources.metrics import scraped_brokers
+from pipeline.sources.metrics.http_text import HttpReader, shown
 from pipeline.sources.metrics.metric_source import MetricReading, SampleQuestion
 from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, TOO_LONG, SampleIntake, sample_batches, take_instants
-from pipeline.sources.metrics.scraped_brokers import (
-    APP_INFO,
-    OF_BROKERS,
-    ScrapedBrokers,
-    ToldSeries,
-    find_unknown_names,
-)
+from pipeline.sources.metrics.scraped_brokers import APP_INFO, OF_BROKERS, ToldSeries
 from pipeline.sources.questions import Finding, name_some
 
 
@@ -41,15 +36,9 @@ class Query(NamedTuple):
 
 
 def iter_queries(source: PrometheusServer) -> Iterator[Query]:
-    """The generated queries, which ask for every name of the table and little else, then the configured ones.
-
-    >>> from pipeline.config.http_access import PrometheusServer
-    >>> asked = PrometheusServer(url="http://p:9090", selector='env="a"')
-    >>> [query.promql for query in iter_queries(asked) if query.subject == "kafka_log_log"][0]
-    '{__name__=~"(?i:(kafka_log_log)(_size|_size_value))",env="a"}'
-    """
+    """The generated queries, which ask for every name of the table and little else, then the configured ones."""
     alike: dict[tuple[str, bool, tuple[str, ...]], list[Form]] = defaultdict(list)
-    for form in FORMS:
+    for form in sorted(FORMS, key=lambda form: form.metric.family != APP_INFO):  # who is who comes first
         labels = tuple(sorted(label for label, values in form.where.items() if values is not None))
         alike[form.metric.family, form.metric.is_coarse, labels].append(form)
     for (family, is_coarse, labels), forms in alike.items():
@@ -64,13 +53,7 @@ def iter_queries(source: PrometheusServer) -> Iterator[Query]:
             matchers.append(f'{label}=~"(?i:{"|".join(values).replace(".", "[.]")})"')
         promql = f"{{{','.join([*matchers, *filter(None, [source.selector])])}}}"
         yield Query(promql, family, is_generated=True, is_coarse=is_coarse)
-    for name, promql in source.queries.items():
-        if promql:
-            yield Query(promql, name)
-
-
-def _in_order(source: PrometheusServer) -> list[Query]:
-    return sorted(iter_queries(source), key=lambda query: query.subject != APP_INFO)
+    yield from (Query(promql, name) for name, promql in source.queries.items() if promql)
 
 
 _Data = TypeVar("_Data")
@@ -78,10 +61,8 @@ POINTS_PER_PAGE = 11_000
 _TOO_MUCH = 422
 _HOPELESS = frozenset({401, 403, 404, 429})
 _TELLING = (
-    APP_INFO,
-    "kafka_server_brokertopicmetrics",
-    "kafka_network_requestmetrics",
-    "kafka_producer_producer_metrics",
+    *(APP_INFO, "kafka_server_brokertopicmetrics"),
+    *("kafka_network_requestmetrics", "kafka_producer_producer_metrics"),
 )
 _PROBED_MS = 600_000
 _GIVE_UP, _MOST_WARNINGS = 2, 20
@@ -93,12 +74,7 @@ _NAMES = msgspec.json.Decoder(PrometheusAnswer[list[str]])
 
 
 def plan_pages(span: TimeWindow, step_ms: int, *, points_per_page: int = POINTS_PER_PAGE) -> list[range]:
-    """The multiples of the step, counted from the epoch, in a span, and one before it: counters need a predecessor.
-
-    >>> from pipeline.model.window import TimeWindow
-    >>> plan_pages(TimeWindow(0, 100_000), 1000, points_per_page=60)
-    [range(-1000, 59000, 1000), range(59000, 100000, 1000)]
-    """
+    """The multiples of the step, counted from the epoch, in a span, and one before it: counters need a predecessor."""
     return _cut(range(-(-span.start_ms // step_ms) * step_ms - step_ms, span.end_ms, step_ms), points_per_page)
 
 
@@ -125,7 +101,7 @@ def read_prometheus(source: PrometheusServer, question: SampleQuestion) -> Metri
     with http:
         server = _Server(source, question.name, http, question.clock)
         failed_in_a_row = 0
-        for query in _in_order(source):
+        for query in iter_queries(source):
             try:
                 for page in coarse if query.is_coarse else fine:
                     batches += server.read_page(query, page)
@@ -153,39 +129,27 @@ class _Server:
         self._warnings: set[str] = set()
         self._intake = SampleIntake()
         self._clocks: tuple[int, int] | None = None
-        self.brokers = ScrapedBrokers(source.instance_label)
-
-    def ask(self, endpoint: str, asked: Mapping[str, str]) -> AnsweredQuery:
-        """What an answer gives of a query; `InputError` where there is nothing."""
-        return self._ask(endpoint, asked, _QUERY)
-
-    def list_names(self, matcher: str) -> list[str]:
-        return self._ask("label/__name__/values", {"match[]": matcher}, _NAMES)
+        self.brokers = scraped_brokers.ScrapedBrokers(source.instance_label)
 
     @parser
-    def _ask(
+    def ask(
         self, endpoint: str, asked: Mapping[str, str], decoder: msgspec.json.Decoder[PrometheusAnswer[_Data]]
     ) -> _Data:
+        """An answer's `data`; its warnings and its date are remembered; `InputError` where there is nothing."""
         url = self._url + endpoint
         answer = self._http.read(url, asked, accept="application/json")
         if answer.content_type == "text/html":
             reason = "an HTML page where JSON was expected: is this the address of a Prometheus server?"
             raise InputError(reason, path=shown(url))
         with self._http.understanding(url):
-            return self._understand(answer, decoder, path=shown(url))
-
-    def _understand(
-        self, answer: HttpContent, decoder: msgspec.json.Decoder[PrometheusAnswer[_Data]], *, path: str
-    ) -> _Data:
-        """An answer's `data`; its warnings and its date are remembered."""
-        if (count := answer.content.count(b"{")) > MOST_OBJECTS:
-            raise InputError(f"{count:,} objects: at most {MOST_OBJECTS:,} are read; {_NARROW}", path=path)
-        try:
-            document = decoder.decode(answer.content)
-            warnings = document.list_warnings()
-        except (ValueError, RecursionError) as error:
-            reason = "no answer of a Prometheus server (JSON with data.result expected): is the address right?"
-            raise InputError(reason, path=path) from error
+            if (count := answer.content.count(b"{")) > MOST_OBJECTS:
+                raise InputError(f"{count:,} objects: at most {MOST_OBJECTS:,} are read; {_NARROW}", path=shown(url))
+            try:
+                document = decoder.decode(answer.content)
+                warnings = document.list_warnings()
+            except (ValueError, RecursionError) as error:
+                reason = "no answer of a Prometheus server (JSON with data.result expected): is the address right?"
+                raise InputError(reason, path=shown(url)) from error
         if self._clock is not None and answer.date_ms:
             self._clocks = (answer.date_ms, self._clock())
         for warning in warnings[:_MOST_WARNINGS]:
@@ -199,7 +163,7 @@ class _Server:
         asked = {"start": page[0], "end": page[-1], "step": page.step}
         seconds = {name: f"{at_ms / 1000:.3f}" for name, at_ms in asked.items()}
         try:
-            data = self.ask("query_range", {"query": query.promql, **seconds})
+            data = self.ask("query_range", {"query": query.promql, **seconds}, _QUERY)
         except HttpStatusError as error:
             if error.status != _TOO_MUCH or len(page) < 2:
                 raise
@@ -249,10 +213,9 @@ class _Server:
             self._intake.reasons.add("points of instants that were not asked for are left out")
         known_as, series = (self._source_name, instance, shown(self._source.url)), [told.series for told in held]
         samples = places[is_asked], observed_at_ms[is_asked], values[is_asked]
-        return sample_batches(known_as, series, *samples, intake=self._intake)
+        return sample_batches(known_as, series, samples, intake=self._intake)
 
     def _name(self, query: Query, labels: dict[str, str], points: NDArray[np.float64]) -> ToldSeries | None:
-        """A series as it came, and under its canonical name."""
         take_instants(points[:, 0] * 1000)  # fails for what no calendar holds
         exposed_name = labels.pop("__name__", "" if query.is_generated else query.subject)
         told, brokers = dict(labels), self._source.brokers
@@ -265,18 +228,15 @@ class _Server:
             labels["broker_id"] = str(broker_id)
             instance = instance or f"broker {broker_id}"  # as by OpenTelemetry: else all brokers were one
         if not query.is_generated:
-            return ToldSeries(
-                instance, Series(query.subject, tuple(sorted(labels.items())), exposed_name), told, points
-            )
-        series = name_series(exposed_name, labels)
-        if series is None or series.name in self._source.queries:
-            return None
-        return ToldSeries(instance, series, told, points)
+            series: Series | None = Series(query.subject, tuple(sorted(labels.items())), exposed_name)
+        elif (series := name_series(exposed_name, labels)) is not None and series.name in self._source.queries:
+            series = None
+        return None if series is None else ToldSeries(instance, series, told, points)
 
     def look_at_brokers(self, newest_ms: int) -> None:
         last_ms, step_ms = newest_ms - newest_ms % self._source.interval_ms, self._source.interval_ms
         page = range(max(0, last_ms - max(_PROBED_MS, 4 * step_ms)), last_ms + 1, step_ms)
-        for query in _in_order(self._source):
+        for query in iter_queries(self._source):
             if newest_ms and query.is_generated and query.subject.startswith(_TELLING):
                 self.read_page(query._replace(promql=f'{query.promql[:-1]},topic=""}}'), page)
 
@@ -303,13 +263,14 @@ def probe_prometheus(source: PrometheusServer, *, pause: Callable[[float], None]
     with HttpReader(source.access, pause) as http:
         server = _Server(source, "", http)
         for query in iter_queries(source):
-            result = server.ask("query", {"query": f"count({query.promql})"}).result
+            result = server.ask("query", {"query": f"count({query.promql})"}, _QUERY).result
             points = [one.point() for one in result]
             counts[query.subject] += int(points[0][1]) if points else 0
             newest_ms = max(newest_ms, *(round(at_s * 1000) for at_s, _ in points), 0)
-        targets = server.ask("query", {"query": f"up{{{source.selector}}} == 0"}).result
+        targets = server.ask("query", {"query": f"up{{{source.selector}}} == 0"}, _QUERY).result
         about_kafka = '__name__=~"(?i:.*(kafka|redpanda|producer).*)"'
-        names = server.list_names(f"{{{','.join(filter(None, (about_kafka, source.selector)))}}}")
+        wanted = ",".join(filter(None, (about_kafka, source.selector)))
+        names = server.ask("label/__name__/values", {"match[]": f"{{{wanted}}}"}, _NAMES)
         with suppress(InputError):  # who has no range queries says so in a run
             server.look_at_brokers(newest_ms)
     series = [f"{name} {count}" for name, count in counts.items() if count]
@@ -320,4 +281,5 @@ def probe_prometheus(source: PrometheusServer, *, pause: Callable[[float], None]
     advice = "" if is_ok else "see why Prometheus cannot scrape its targets, or correct `selector` of the source"
     answered = Finding(name="", is_ok=is_ok, found=f"{text}{'; targets ' if down else ''}{down}", advice=advice)
     mixed = [Finding(name="brokers", is_ok=False, found=of, advice=todo) for of, todo in server.brokers.findings()]
-    return [answered, *mixed, *find_unknown_names([name for name in names if name not in source.queries.values()])]
+    unknown = scraped_brokers.find_unknown_names([name for name in names if name not in source.queries.values()])
+    return [answered, *mixed, *unknown]

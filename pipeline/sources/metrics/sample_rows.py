@@ -34,6 +34,9 @@ SAMPLE_SCHEMA = pa.schema(
 )
 
 
+Samples = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]  # indexes of series, instants in ms, values
+
+
 def take_instants(instants_ms: NDArray[Any]) -> NDArray[np.int64]:
     """Instants of samples, UTC milliseconds; `ValueError` if no calendar holds one of them."""
     if not np.all((instants_ms >= 0) & (instants_ms <= LATEST_MS)):
@@ -51,18 +54,10 @@ class SampleIntake:
 
 
 def sample_batches(
-    known_as: tuple[str, str, str],
-    series: Sequence[Series],
-    places: NDArray[np.int64],
-    observed_at_ms: NDArray[np.int64],
-    values: NDArray[np.float64],
-    *,
-    intake: SampleIntake,
+    known_as: tuple[str, str, str], series: Sequence[Series], samples: Samples, *, intake: SampleIntake
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of one instance (source, instance, path); `places`: indexes into `series`, one a sample; NaN, negative and infinite become NULL.
-
-    A client that pushes its metrics to brokers is an instance by itself. `InputError` beyond what `intake` takes.
-    """
+    """Rows of one instance (source, instance, path); NaN, negative and infinite become NULL; `InputError` beyond what `intake` takes."""
+    places = samples[0]
     used, index = np.unique(places, return_inverse=True)
     texts = ((known_as[1], s.name, s.exposed_name, *chain(*s.labels)) for s in map(series.__getitem__, used.tolist()))
     chars = np.array([sum(map(len, text)) for text in texts], np.int64)[index]
@@ -71,7 +66,7 @@ def sample_batches(
         intake.reasons.add(TOO_LONG)
     numbers = np.cumsum(chars[rows]) // _MOST_BATCH_CHARS
     for part in np.split(rows, np.flatnonzero(np.diff(numbers)) + 1) if len(rows) else ():
-        batch = _sample_batch(known_as, series, (places[part], observed_at_ms[part], values[part]))
+        batch = _sample_batch(known_as, series, (places[part], samples[1][part], samples[2][part]))
         intake.left_bytes -= batch.nbytes
         if intake.left_bytes < 0:
             reason = f"its samples take more than {MOST_SAMPLE_BYTES >> 20:,} MiB: the rest is left out"
@@ -79,11 +74,8 @@ def sample_batches(
         yield batch
 
 
-def _sample_batch(
-    known_as: tuple[str, str, str],
-    series: Sequence[Series],
-    samples: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
-) -> pa.RecordBatch:
+def _sample_batch(known_as: tuple[str, str, str], series: Sequence[Series], samples: Samples) -> pa.RecordBatch:
+    """Rows of some samples; a client that pushes its metrics to brokers is an instance by itself."""
     (source, instance, path), (places, observed_at_ms, values) = known_as, samples
     used, index = np.unique(places, return_inverse=True)
     taken = [series[place] for place in used.tolist()]

@@ -10,11 +10,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.model.cluster import NO_LEADER, ONLY_REPLICA, ClusterHistory, ReplicaState
-from pipeline.model.log import Codec
+from pipeline.model.log import Codec, LogName
 from pipeline.model.log_tree import DirectoryKind, LogTree
 from pipeline.model.window import LATEST_MS
 from pipeline.sources.records.scan_settings import ScanSettings
-from pipeline.sources.records.segment_scan import LogName, RecordLog, ScannedSegment
+from pipeline.sources.records.segment_scan import RecordLog, ScannedSegment
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.silver import RECORD_BATCHES
 

@@ -1,7 +1,8 @@
 """Key rows of a scan, in Arrow; without a key in clear, unless the topic allows it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from pipeline.codec.log.batch_headers import Flaw
 from pipeline.codec.records.arrival_layout import NO_WINDOW
 from pipeline.codec.records.arrivals import join_runs
-from pipeline.codec.records.key_ids import make_key_ids
+from pipeline.codec.records.key_ids import KeySecret, make_key_ids
 from pipeline.codec.records.key_table import KeyCounter, KeyCounts, take_keys
 from pipeline.codec.records.record_scan import RecordScan
 from pipeline.partitioners.hash_kernels import hash_keys
@@ -21,18 +22,11 @@ from pipeline.sources.records.segment_scan import SENSELESS, RecordLog, split_by
 from pipeline.tables.arrow_types import integers, strings
 
 
-@dataclass(frozen=True, slots=True)
 class WindowKeys:
-    window_start_ms: int
-    counts: KeyCounts
-    unreadable_record_count: int  # records of batches that cannot be read, as their headers have it
-    unreadable_size_bytes: int  # those batches, on disk
-
-
-class _Window:
-    def __init__(self, limit: int) -> None:
-        self.counter = KeyCounter(limit)
-        self.unreadable_record_count = self.unreadable_size_bytes = 0
+    def __init__(self, window_start_ms: int, limit: int) -> None:
+        self.window_start_ms, self.counter = window_start_ms, KeyCounter(limit)
+        self.unreadable_record_count = 0  # of batches that cannot be read, as their headers have it
+        self.unreadable_size_bytes = 0  # of those batches, on disk
 
     def add(self, scan: RecordScan) -> None:
         flaw = scan.headers.rows["flaw"]
@@ -42,10 +36,6 @@ class _Window:
         self.unreadable_record_count += int(np.maximum(unreadable["record_count"], 0).sum(dtype=np.int64))
         self.unreadable_size_bytes += int(unreadable["size_bytes"].sum(dtype=np.int64))
 
-    def finish(self, window_start_ms: int) -> WindowKeys:
-        counts = self.counter.result()
-        return WindowKeys(window_start_ms, counts, self.unreadable_record_count, self.unreadable_size_bytes)
-
 
 class WindowKeyCounter:
     """Counts keys of chunks by window (`starts`: of exactly their batches), at most `limit` at once, let go after its last batch."""
@@ -54,7 +44,7 @@ class WindowKeyCounter:
         self._starts, self._limit = starts, limit
         names, last_from_end = np.unique(starts[::-1], return_index=True)
         self._last_batch = dict(zip(names.tolist(), (len(starts) - 1 - last_from_end).tolist(), strict=True))
-        self._windows: dict[int, _Window] = {}
+        self._windows: dict[int, WindowKeys] = {}
         self._done = 0
 
     def add(self, scan: RecordScan) -> Iterator[WindowKeys]:
@@ -62,14 +52,13 @@ class WindowKeyCounter:
         self._done += len(scan.headers)
         for start_ms, own in _split(scan, mine):
             if start_ms not in self._windows:
-                self._windows[start_ms] = _Window(self._limit)
+                self._windows[start_ms] = WindowKeys(start_ms, self._limit)
             self._windows[start_ms].add(own)
             if self._last_batch[start_ms] < self._done:  # at once: a client may choose another window for each batch
-                yield self._windows.pop(start_ms).finish(start_ms)
+                yield self._windows.pop(start_ms)
 
-    def finish(self) -> Iterator[WindowKeys]:
-        for start_ms, window in self._windows.items():  # the file ended early
-            yield window.finish(start_ms)
+    def finish(self) -> Iterable[WindowKeys]:
+        return self._windows.values()  # the file ended early
 
 
 def _split(scan: RecordScan, starts: NDArray[np.int64]) -> Iterator[tuple[int, RecordScan]]:
@@ -110,14 +99,16 @@ UNNAMED = -2  # in place of a partition, for records whose keys the memory limit
 
 def make_key_rows(log: RecordLog, counted: WindowKeys, settings: ScanSettings) -> tuple[pa.Table, pa.Table]:
     """Rows of what a log gave a window: of `KEY_SCHEMA`, none where only counts are stored, and of `OTHER_SCHEMA`."""
-    unit = {"topic": log.topic, "topic_id": log.topic_id, "partition": log.partition}
+    unit = {name: getattr(log, name) for name in ("topic", "topic_id", "partition")}
     unit |= {"window_start_ms": counted.window_start_ms}
-    columns: dict[str, Any] = {}
+    counts = counted.counter.result()
     if settings.secret is None:
-        others = _cell_rows(log, counted, settings)
+        columns, others = dict[str, Any](), _cell_rows(log, counts, settings)
+        counts = _unnamed(counts)
     else:
-        columns, others = _key_columns(log, counted, settings)
-    count = len(counted.counts.keys) if columns else 0
+        columns, others = _key_columns(log, counts, settings.secret, settings)
+    others = [*_other_rows(counted, counts), *others]
+    count = len(counts.keys) if columns else 0
     keys = [
         pa.array(columns[field.name], field.type)
         if field.name in columns
@@ -129,13 +120,12 @@ def make_key_rows(log: RecordLog, counted: WindowKeys, settings: ScanSettings) -
 
 
 def _key_columns(
-    log: RecordLog, keys: WindowKeys, settings: ScanSettings
+    log: RecordLog, counts: KeyCounts, secret: KeySecret, settings: ScanSettings
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    assert settings.secret is not None  # noqa: S101  (narrows the type)
-    counts, is_clear = keys.counts, log.topic in settings.clear_topics
+    is_clear, problems = log.topic in settings.clear_topics, list[dict[str, Any]]()
     ends = np.frombuffer(counts.keys.buffers()[1], np.int64, len(counts.keys) + 1) if len(counts.keys) else np.zeros(1)
     columns: dict[str, Any] = {
-        "key_id": make_key_ids(settings.secret, counts.keys.to_pylist(), is_clear=is_clear),
+        "key_id": make_key_ids(secret, counts.keys.to_pylist(), is_clear=is_clear),
         "record_count": counts.record_count,
         "size_bytes": counts.size_bytes,
         "count_error": counts.count_error - counts.max_count_error,
@@ -145,16 +135,14 @@ def _key_columns(
     }
     if is_clear:
         columns["clear_key"] = counts.keys.cast(pa.binary())
-    others = list(_other_rows(keys))
     if len(counts.keys) and any(question.topic == log.topic for question in settings.questions):
         columns["answers"], problems = _answer(log, counts.keys, settings.questions)
-        others += problems
-    return columns, others
+    return columns, problems
 
 
-def _cell_rows(log: RecordLog, keys: WindowKeys, settings: ScanSettings) -> list[dict[str, Any]]:
-    """Sums over keys alone: a row per question and answer, and those that are not about keys."""
-    counts, rows = keys.counts, list(_other_rows(_unnamed(keys)))
+def _cell_rows(log: RecordLog, counts: KeyCounts, settings: ScanSettings) -> list[dict[str, Any]]:
+    """Sums over keys alone: a row per question and answer."""
+    rows = []
     for index, question in enumerate(settings.questions):
         if question.topic != log.topic or not len(counts.keys):
             continue
@@ -189,40 +177,32 @@ def _problem_row(log: RecordLog, question: Question, failure: str) -> dict[str, 
     return {"kind": "problem", "path": log.path, "reason": f"{asked} {failure}"}
 
 
-def _unnamed(keys: WindowKeys) -> WindowKeys:
+def _unnamed(counts: KeyCounts) -> KeyCounts:
     """The same with no key named: all keyed records are those of other keys, and one key may have them all."""
-    counts = keys.counts
     record_count = int(counts.record_count.sum()) + counts.other_record_count
     size_bytes = int(counts.size_bytes.sum()) + counts.other_size_bytes
     counts = counts._replace(other_record_count=record_count, other_size_bytes=size_bytes)
-    return replace(keys, counts=counts._replace(max_count_error=record_count, max_size_error_bytes=size_bytes))
+    return counts._replace(max_count_error=record_count, max_size_error_bytes=size_bytes)
 
 
 def _sum_cells(partitions: NDArray[np.int64], counts: KeyCounts) -> Iterator[dict[str, int]]:
+    names = ("chosen_partition", "key_count", "record_count", "size_bytes")
     for partition in np.unique(partitions).tolist():
         mine = partitions == partition
-        sums = int(counts.record_count[mine].sum()), int(counts.size_bytes[mine].sum())
-        yield _cell(partition, int(np.count_nonzero(mine)), *sums)
+        sums = np.count_nonzero(mine), counts.record_count[mine].sum(), counts.size_bytes[mine].sum()
+        yield dict(zip(names, (partition, *map(int, sums)), strict=True))
     if counts.other_record_count:
-        yield _cell(UNNAMED, 0, counts.other_record_count, counts.other_size_bytes)
+        others = (UNNAMED, 0, counts.other_record_count, counts.other_size_bytes)
+        yield dict(zip(names, others, strict=True))
 
 
-def _cell(partition: int, key_count: int, record_count: int, size_bytes: int) -> dict[str, int]:
-    sums = {"record_count": record_count, "size_bytes": size_bytes}
-    return {"chosen_partition": partition, "key_count": key_count, **sums}
-
-
-def _other_rows(keys: WindowKeys) -> Iterator[dict[str, Any]]:
-    counts = keys.counts
-    if counts.null_record_count:
-        yield _sums("no_key", counts.null_record_count, counts.null_size_bytes)
-    if counts.max_count_error:
-        errors = {"count_error": counts.max_count_error, "size_error_bytes": counts.max_size_error_bytes}
-        yield {**_sums("other_keys", counts.other_record_count, counts.other_size_bytes), **errors}
-    if keys.unreadable_size_bytes:
-        yield _sums("unreadable", keys.unreadable_record_count, keys.unreadable_size_bytes)
-
-
-def _sums(kind: str, record_count: int, size_bytes: int) -> dict[str, Any]:
-    sums = {"record_count": record_count, "size_bytes": size_bytes}
-    return {"kind": kind, **sums, "count_error": 0, "size_error_bytes": 0}
+def _other_rows(keys: WindowKeys, counts: KeyCounts) -> Iterator[dict[str, Any]]:
+    names = ("kind", "record_count", "size_bytes", "count_error", "size_error_bytes")
+    errors = counts.max_count_error, counts.max_size_error_bytes
+    rows = (
+        ("no_key", counts.null_record_count, counts.null_size_bytes, 0, 0),
+        ("other_keys", counts.other_record_count, counts.other_size_bytes, *errors),
+        ("unreadable", keys.unreadable_record_count, keys.unreadable_size_bytes, 0, 0),
+    )
+    is_there = (counts.null_record_count, counts.max_count_error, keys.unreadable_size_bytes)
+    return (dict(zip(names, row, strict=True)) for row in compress(rows, is_there))

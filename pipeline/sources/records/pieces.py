@@ -1,6 +1,6 @@
-"""Pieces of tables that scans yield, and rows that sum a log up. Imports no Spark: the collector runs without it.
+"""Pieces of tables that scans yield, and rows that sum a log up: of kind `segment`, `window`, `problem`, and `shortfall` (not read whole).
 
-These are of kind `segment` (of a file), `window` (of a log and window), `problem`, and `shortfall` (not read whole).
+Imports no Spark: the collector runs without it.
 """
 
 from collections import Counter, defaultdict
@@ -112,8 +112,7 @@ def _most(values: NDArray[Any]) -> int | None:
     return int(values.max()) if values.size else None
 
 
-PIECE_ROWS = 200_000
-"""Rows (of arrivals: records) that a task gathers before it hands them on: some 25 MB."""
+PIECE_ROWS = 200_000  # rows (of arrivals: records) that a task gathers before it hands them on: some 25 MB
 _LOOSE_TABLES = 256
 """Tables of a kind that a task holds before it joins them: one of a row takes 10 to 20 KiB, joined 0.3."""
 

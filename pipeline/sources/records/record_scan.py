@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.codec.log.batch_headers import HeaderScan
-from pipeline.codec.log.index_files import TransactionIndex, read_transaction_index
+from pipeline.codec.log.index_files import IndexFile, read_transaction_index
 from pipeline.codec.records.arrival_layout import NO_WINDOW, SUMS
 from pipeline.codec.records.arrivals import ArrivalPacker, BatchTimes, PackedArrivals
 from pipeline.codec.records.record_reader import iter_record_scans
@@ -21,18 +21,12 @@ from pipeline.errors import InputError
 from pipeline.files import open_regular
 from pipeline.model.log import Problem
 from pipeline.sources.files.segment_plan import SegmentRead, pack
+from pipeline.sources.records import segment_scan
 from pipeline.sources.records.batch_rows import TIMESTAMP_TYPES, LeaderEpochs, make_batch_rows
 from pipeline.sources.records.key_rows import WindowKeyCounter, WindowKeys, make_key_rows
 from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind, Piece, problem_row, shortfall_row, summarise_scan
 from pipeline.sources.records.scan_settings import ScanSettings
-from pipeline.sources.records.segment_scan import (
-    SENSELESS,
-    RecordLog,
-    ScannedSegment,
-    find_contradiction,
-    find_unread_time,
-    scan_segment,
-)
+from pipeline.sources.records.segment_scan import SENSELESS, RecordLog, ScannedSegment
 
 _KEY_LENGTH_AT, _TYPE_AT = 65, 69
 """In a control batch: the length of its record's key (4, as a varint), and the lower byte of the marker's type."""
@@ -97,7 +91,7 @@ def _find_in_indexes(path: Path, headers: HeaderScan, batches: NDArray[np.int64]
     return is_aborted
 
 
-def _find_held(index: TransactionIndex, producer: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _find_held(index: IndexFile, producer: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.bool_]:
     """By batch: one of its producer's transactions in an index holds it. Both may be many: they meet in their order."""
     is_held, places = np.zeros(len(offset), np.bool_), np.argsort(producer, kind="stable")
     order = np.lexsort((index.first_offset, index.producer_id))
@@ -108,21 +102,6 @@ def _find_held(index: TransactionIndex, producer: NDArray[np.int64], offset: NDA
         last = np.maximum.accumulate(index.last_offset[own])
         is_held[mine] = (begun > 0) & (last[begun - 1] >= offset[mine])
     return is_held
-
-
-class ArrivalChunks:
-    """Packs the records of one log, chunk after chunk; `times` are of exactly the batches of the chunks to come."""
-
-    def __init__(self, log: RecordLog, settings: ScanSettings, times: BatchTimes) -> None:
-        self._log, self._times, self._done = log, times, 0
-        self._packer = ArrivalPacker(settings.secret, is_clear=log.topic in settings.clear_topics)
-
-    def add(self, scan: RecordScan) -> pa.Table:
-        own = self._times.part(self._done, self._done + len(scan.headers))
-        self._done += len(scan.headers)
-        # A wrapper that turns out to make no sense only when it is opened is no load.
-        countable = ~np.isin(scan.headers.rows["flaw"], SENSELESS)
-        return make_chunk(self._log, self._packer.pack(scan, own.where(countable)))
 
 
 def time_batches(scanned: ScannedSegment, settings: ScanSettings, is_aborted: NDArray[np.bool_]) -> BatchTimes:
@@ -139,9 +118,7 @@ def make_chunk(log: RecordLog, packed: PackedArrivals) -> pa.Table:
     groups = packed.groups
     ends = np.concatenate([[0], np.cumsum(groups["record_count"])])
     columns: dict[str, Any] = {
-        "topic": pa.repeat(pa.scalar(log.topic, pa.string()), len(groups)),
-        "topic_id": pa.repeat(pa.scalar(log.topic_id, pa.string()), len(groups)),
-        "partition": np.full(len(groups), log.partition, np.int64),
+        **{name: pa.repeat(getattr(log, name), len(groups)) for name in ("topic", "topic_id", "partition")},
         "timestamp_type": TIMESTAMP_TYPES[groups["is_append_time"]],
         "at_ms": _binaries(ends, packed.at_ms),
         "body_bytes": _binaries(ends, packed.body_bytes),
@@ -150,7 +127,7 @@ def make_chunk(log: RecordLog, packed: PackedArrivals) -> pa.Table:
     numbers = ("window_start_ms", "minute_start_ms", "producer_id", "producer_epoch", "record_count", "first_ms")
     columns |= {name: np.ascontiguousarray(groups[name]) for name in (*numbers, *SUMS)}
     columns["key_digest"] *= log.partition + 1
-    return pa.table([pa.array(columns[f.name], f.type) for f in CHUNK_SCHEMA], schema=CHUNK_SCHEMA)
+    return pa.table([pa.array(columns[f.name]).cast(f.type) for f in CHUNK_SCHEMA], schema=CHUNK_SCHEMA)
 
 
 def _binaries(ends: NDArray[np.int64], values: NDArray[Any] | None) -> pa.Array:
@@ -171,10 +148,6 @@ class SegmentPart(NamedTuple):
     read: SegmentRead
     start: int
     end: int
-
-    @property
-    def path(self) -> str:
-        return self.read.path
 
     @property
     def size_bytes(self) -> int:
@@ -206,7 +179,7 @@ def plan_segment_tasks(
         # keys without names are counted per segment: they cannot be put together again
         most_bytes = max(1, total_bytes)
     parts = cut_reads(reads, most_bytes)
-    groups = pack(parts, task_bytes, least, order=lambda part: (part.path, part.start))
+    groups = pack(parts, task_bytes, least, order=lambda part: (part.read.path, part.start))
     return [SegmentTask(group, settings, leaders.only(part.read for part in group)) for group in groups]
 
 
@@ -223,8 +196,8 @@ def scan_file(
     read: SegmentRead, settings: ScanSettings, leaders: LeaderEpochs, start: int = 0, end: int | None = None
 ) -> Iterator[Piece]:
     """Pieces of a segment file, or of its batches between two positions; those about all of it come with the first."""
-    scanned = scan_segment(read, settings.as_of_ms)
-    if not start and (sent := find_unread_time(read, scanned, settings.as_of_ms)) is not None:
+    scanned = segment_scan.scan_segment(read, settings.as_of_ms)
+    if not start and (sent := segment_scan.find_unread_time(read, scanned, settings.as_of_ms)) is not None:
         row = shortfall_row(read, "damaged", sent)
         yield Piece(Kind.SUMMARIES, pa.Table.from_pylist([row], schema=SUMMARY_SCHEMA))
     if isinstance(scanned, Problem):
@@ -232,7 +205,7 @@ def scan_file(
             yield Piece(Kind.SUMMARIES, pa.Table.from_pylist([problem_row(read, scanned)], schema=SUMMARY_SCHEMA))
         return
     is_compacted = read.topic in settings.compacted_topics
-    wrong = find_contradiction(read, scanned, settings.as_of_ms, is_compacted=is_compacted)
+    wrong = segment_scan.find_contradiction(read, scanned, settings.as_of_ms, is_compacted=is_compacted)
     if wrong is not None:
         scanned = replace(scanned, problems=(*scanned.problems, *wrong[1]))
     if not start:
@@ -275,10 +248,14 @@ def scan_records(
 ) -> Iterator[Piece]:
     """Counts keys and packs arrivals of records decoded once; `starts` and `times` (None: no arrivals) have a row per batch."""
     keys = WindowKeyCounter(starts, settings.max_distinct_keys) if settings.max_distinct_keys else None
-    arrivals = None if times is None else ArrivalChunks(log, settings, times)
+    packer, done = ArrivalPacker(settings.secret, is_clear=log.topic in settings.clear_topics), 0
     for scan in scans:
-        if arrivals is not None:
-            yield Piece(Kind.ARRIVALS, arrivals.add(scan))
+        if times is not None:
+            # a wrapper that turns out to make no sense only when it is opened is no load
+            countable = ~np.isin(scan.headers.rows["flaw"], SENSELESS)
+            own = times.part(done, done + len(scan.headers)).where(countable)
+            yield Piece(Kind.ARRIVALS, make_chunk(log, packer.pack(scan, own)))
+        done += len(scan.headers)
         for window_keys in keys.add(scan) if keys is not None else ():
             yield from _key_pieces(log, window_keys, settings)
     for window_keys in keys.finish() if keys is not None else ():

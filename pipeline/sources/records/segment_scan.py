@@ -3,7 +3,7 @@
 import contextlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,7 @@ from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.live.settings import FetchRead
 from pipeline.sources.records.event_time import NEIGHBOURS, NO_TIMESTAMP, EventTimes, assign_event_times
 
-
-class LogName(NamedTuple):
-    """Topic-partition of a log; a recreated topic has another id."""
-
-    topic: str
-    topic_id: str
-    partition: int
-
-
-RecordLog: TypeAlias = SegmentRead | FetchRead
-"""Where records were read: a segment file, or a range of offsets fetched from a broker."""
+RecordLog: TypeAlias = SegmentRead | FetchRead  # where records were read: a segment file, or offsets fetched
 _FIRST_BYTES = 1 << 16  # of the next file, whose batches say until when what is unread was sent
 _MOST_MISSING = 1 << 32  # offsets before one batch, however far apart: sums of 2^31 batches stay within 64 bits
 REPEATED = "offsets that another batch has, of this file or of the one before or after it: left out"
@@ -38,8 +28,6 @@ SENSELESS = (Flaw.RECORD_COUNT, Flaw.OFFSETS)  # flaws of batches whose header m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedSegment:
-    """A segment's batches, one array element each, in append order."""
-
     headers: HeaderScan
     times: EventTimes
     missing_offset_count: NDArray[np.int64]

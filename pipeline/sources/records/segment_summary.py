@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline.codec.log import index_files as indexes
 from pipeline.codec.log.batch_headers import HeaderScan, sum_headers
-from pipeline.codec.log.index_files import (
-    check_offset_index,
-    check_time_index,
-    check_transaction_index,
-    read_offset_index,
-    read_time_index,
-    read_transaction_index,
-)
 from pipeline.codec.log.log_directory import check_producer_snapshot
 from pipeline.codec.log.problems import limit_problems
 from pipeline.codec.log.segment import scan_headers
@@ -103,15 +96,17 @@ def _scan_deep(segment: SegmentFile, total: RecordTally, *, is_only: bool) -> tu
 
 def verify_segment(segment: SegmentFile, scan: HeaderScan) -> Iterator[Problem]:
     base_offset = segment.base_offset or 0
-    checks: tuple[tuple[str | None, Callable[[str], Iterable[Problem]]], ...] = (
-        (segment.index_path, lambda path: check_offset_index(path, read_offset_index(path, base_offset), scan)),
-        (segment.time_index_path, lambda path: check_time_index(path, read_time_index(path, base_offset), scan)),
-        (segment.txn_index_path, lambda path: check_transaction_index(path, read_transaction_index(Path(path)), scan)),
+    read_offsets, read_times = (
+        partial(read, base_offset=base_offset) for read in (indexes.read_offset_index, indexes.read_time_index)
     )
-    for path, check in checks:
+    for path, read, check in (
+        (segment.index_path, read_offsets, indexes.check_offset_index),
+        (segment.time_index_path, read_times, indexes.check_time_index),
+        (segment.txn_index_path, indexes.read_transaction_index, indexes.check_transaction_index),
+    ):
         if path is not None:
             try:
-                yield from check(path)
+                yield from check(path, read(path), scan)
             except (OSError, InputError) as error:
                 yield Problem.of_error(path, error)
 

@@ -9,7 +9,7 @@ import pytest
 from pipeline.config.pipeline_config import Cluster
 from pipeline.model.window import TimeWindow
 from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
-from pipeline.sources.metrics.metric_source import read_metrics
+from pipeline.sources.metrics.metric_source import SampleQuestion, read_metrics
 from pipeline.sources.metrics.prometheus import probe_prometheus
 from tests.lab.prometheus import Job, find_prometheus, start_prometheus
 from tests.unit.sources.http_servers import running
@@ -75,9 +75,9 @@ def test_whose_series_are_whose(watched, jobs, broker_ids, words):
     url, end_ms = watched
     source = {"kind": "prometheus", "url": url, "step": "PT1S", "selector": f'job=~"{jobs}"', "brokers": {"b1": 7}}
     cluster, span = Cluster(sources=[source]), TimeWindow(end_ms - WATCHED_S * 1000, end_ms)
-    reading = read_metrics(
-        cluster, span, WATCHED_S * 1000, now_ms=end_ms, pause=time.sleep, clock=lambda: time.time_ns() // 1_000_000
-    )
+    clock = lambda: time.time_ns() // 1_000_000  # noqa: E731
+    question = SampleQuestion(span=span, window_ms=WATCHED_S * 1000, now_ms=end_ms, pause=time.sleep, clock=clock)
+    reading = read_metrics(cluster, question)
     rows = pa.Table.from_batches(reading.batches).to_pylist() if reading.batches else []
     took = {(row["instance"], dict(row["labels"]).get("broker_id")) for row in rows if row["name"] == BYTES_IN}
     own = {dict(row["labels"])["id"] for row in rows if row["name"].startswith("kafka_server_app_info")}

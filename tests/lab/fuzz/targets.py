@@ -197,7 +197,7 @@ def load_targets() -> dict[str, Target]:
         return ((samples / "tools" / name).read_bytes()[:_SPECIMEN_BYTES],)
 
     (log,) = (samples / "specimens").glob("*/__cluster_metadata-0/*.log")
-    entries = [read_entry_records(entry) for header, entry in iter_batches(log, 0) if not header.is_control]
+    entries = [read_entry_records(entry) for header, entry in iter_batches(log, 0) if not header.attributes & 0x20]
     metadata = tuple({record.value[0:3]: record.value for each in entries for record in each if record.value}.values())
     payloads = {codec: compress(codec, b"key and value " * 40) for codec in Codec if codec}
     targets = {

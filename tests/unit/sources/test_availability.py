@@ -16,13 +16,18 @@ from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
 from pipeline.sources.cluster_reading import iter_availability, read_cluster
 from pipeline.sources.files.cluster_rows import count_directories
-from pipeline.sources.kinds.exporter_pages import BrokerMetrics, ExporterUrls, ProducerMetrics
-from pipeline.sources.kinds.librdkafka_statistics import LibrdkafkaStatistics
 from pipeline.sources.kinds.log_directories import LogDirectories
-from pipeline.sources.kinds.prometheus import Prometheus
+from pipeline.sources.kinds.metrics import (
+    BrokerMetrics,
+    ExporterUrls,
+    LibrdkafkaStatistics,
+    ProducerMetrics,
+    Prometheus,
+)
 from pipeline.sources.kinds.tool_texts import ConsumerGroups, DumpLog, TopicsDescribe
 from pipeline.sources.metrics.metric_pages import MetricPage, discover_pages, discover_texts, pages_within
 from pipeline.sources.metrics.metric_source import InstanceSamples, count_expected, samples_of_pages
+from pipeline.sources.questions import ClusterQuestion
 from pipeline.sources.source import ClusterReading
 from tests.unit.sources.trees import log_directory
 
@@ -96,7 +101,7 @@ def test_dumps_are_expected_of_every_partition_described(tmp_path, topics, descr
     if described:
         sources.append(TopicsDescribe(kind="topics_describe", path=tmp_path / "topics.txt"))
     cluster = Cluster(sources=sources, topics=topics)
-    found = read_cluster("c", cluster, WINDOWS, as_of_ms=0)
+    found = read_cluster(cluster, ClusterQuestion(name="c", windows=WINDOWS, as_of_ms=0))
     (_, _, row), _ = iter_availability(cluster, found, WINDOWS, None, listed={})
     assert (row.expected_count, row.arrived_count, row.missing) == available
     assert [*found.history.state_at(0).brokers] == brokers

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.model.window import TimeWindow
-from pipeline.sources.kinds.exporter_pages import ProducerMetrics
+from pipeline.sources.kinds.metrics import ProducerMetrics
 from pipeline.sources.metrics.metric_pages import MetricPage, parse_exposition_page
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.producer_nodes import finish_nodes

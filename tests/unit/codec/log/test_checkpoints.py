@@ -58,10 +58,10 @@ def test_leader_epochs():
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (b"#\n#Mon Apr 02\nversion=0\nbroker.id=1\n", (0, 1, None, None)),
-        (b"version=0\r\nbroker.id=7\r\ncluster.id=abc\r\n", (0, 7, "abc", None)),
-        (b"node.id=100\ndirectory.id=d\nversion=1\ncluster.id=c\n", (1, 100, "c", "d")),
-        (b"version=0\n", (0, None, None, None)),
+        (b"#\n#Mon Apr 02\nversion=0\nbroker.id=1\n", (1, None, None)),
+        (b"version=0\r\nbroker.id=7\r\ncluster.id=abc\r\n", (7, "abc", None)),
+        (b"node.id=100\ndirectory.id=d\nversion=1\ncluster.id=c\n", (100, "c", "d")),
+        (b"version=0\n", (None, None, None)),
     ],
 )
 def test_meta_properties(data, expected):

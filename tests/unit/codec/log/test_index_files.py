@@ -25,7 +25,7 @@ def test_offset_index_stops_at_the_zero_tail(tmp_path, tail):
     index = read_offset_index(path, 1000)
     assert index.offset.tolist() == [1009, 1019]
     assert index.position.tolist() == [4100, 8200]
-    assert (index.file_bytes, index.remainder_bytes) == (16 + tail, 0)
+    assert (index.file_bytes, index.file_bytes % index.entry_bytes) == (16 + tail, 0)
 
 
 def test_index_across_reading_blocks(tmp_path):
@@ -43,7 +43,7 @@ def test_offset_index_edges(tmp_path, data, entries, remainder):
     path = tmp_path / "a.index"
     path.write_bytes(data)
     index = read_offset_index(path, 0)
-    assert (len(index.offset), index.remainder_bytes) == (entries, remainder)
+    assert (len(index.offset), index.file_bytes % index.entry_bytes) == (entries, remainder)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_transaction_index(tmp_path):
     path.write_bytes(struct.pack(">hqqqq", 0, 1000, 18, 27, 28) * 2 + b"rest")
     index = read_transaction_index(path)
     assert index.producer_id.tolist() == [1000, 1000]
-    assert (index.first_offset[0], index.last_offset[0], index.last_stable_offset[0]) == (18, 27, 28)
-    assert index.remainder_bytes == 4
+    assert (index.first_offset[0], index.last_offset[0], index.rows["last_stable_offset"][0]) == (18, 27, 28)
+    assert index.file_bytes % index.entry_bytes == 4
     path.write_bytes(struct.pack(">hqqqq", 0, 1, 1, 1, 1) + struct.pack(">hqqqq", 7, 1, 1, 1, 1))
     with pytest.raises(InputError, match="version 7, expected 0") as caught:
         read_transaction_index(path)

@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.codec.log.index_files import (
-    IndexLookup,
-    OffsetIndex,
-    TimeIndex,
-    find_offset,
-    find_timestamp,
-    search_index,
-)
+from pipeline.codec.log.index_files import IndexFile, IndexLookup, find_offset, find_timestamp, search_index
 from pipeline.codec.log.segment import iter_batches, scan_headers
 from pipeline.errors import InputError
 from tests.batches import START_MS, make_batch, make_records, make_wrapper
@@ -40,7 +33,7 @@ def segment(tmp_path_factory):
 
 
 def make_index(offsets, positions):
-    return OffsetIndex(offset=offsets, position=positions, file_bytes=0, remainder_bytes=0)
+    return IndexFile(rows={"offset": offsets, "position": positions}, file_bytes=0, entry_bytes=8)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +67,7 @@ def test_timestamp(segment, positions, late_ms, start_offset):
     """The first record in file order at or after the instant; timestamps need not rise."""
     scan = scan_records(segment)
     want = np.flatnonzero((scan.timestamp_ms >= START_MS + late_ms) & (scan.offset >= start_offset))
-    times = TimeIndex(timestamp_ms=TIMES_MS, offset=TIME_OFFSETS, file_bytes=0, remainder_bytes=0)
+    times = IndexFile(rows={"timestamp_ms": TIMES_MS, "offset": TIME_OFFSETS}, file_bytes=0, entry_bytes=12)
     index = make_index(INDEX_OFFSETS, positions)
     found = find_timestamp(segment, START_MS + late_ms, times, index, start_offset)
     assert found.offset == (int(scan.offset[want[0]]) if len(want) else None)

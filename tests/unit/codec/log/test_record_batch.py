@@ -67,8 +67,8 @@ def test_log_append_time_is_every_records_time():
 def test_control_batch():
     batch = make_marker(12, commit=False)
     header = read_batch_header(batch)
-    assert header.is_control
-    assert header.is_transactional
+    assert header.attributes & 0x20
+    assert header.attributes & 0x10
     (record,) = read_entry_records(batch)
     assert struct.unpack(">hh", record.key) == (0, 0)
 

@@ -26,7 +26,7 @@ def test_batches():
     )
     file = parse_dumped_segment(text)
     first, second = file.batches
-    assert (first.base_offset, first.last_offset, first.codec, first.is_transactional, first.crc) == (1, 2, 3, True, 12)
+    assert (first.base_offset, first.last_offset, first.codec, first.attributes & 0x10, first.crc) == (1, 2, 3, 16, 12)
     assert (second.codec, int(second.timestamp_type)) == (0, 1)
     assert file.wrong_checksums == [1]
 

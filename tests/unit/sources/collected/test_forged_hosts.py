@@ -211,7 +211,7 @@ def test_partitions_that_no_topic_has_are_that_host_s_problem(three, of):
         rewrite(three, HOST, lambda _: {"progress": (own.model_copy(update={"partition": 200_001}),)})
     else:
         restate(three, HOST, lambda state: {of: NUMBERED[of](state)})
-    assert "no manifest of format 1 (ValidationError)" in list_named(three)
+    assert "no manifest of format 1" in list_named(three)
     assert HOST not in {one.name for one in read_landing(three).collected.hosts}
 
 
@@ -222,7 +222,7 @@ def test_sizes_and_offsets_that_no_broker_has_are_that_host_s_problem(config, th
     before = read_batches(config, three)
     restate(three, HOST, lambda state: {"replicas": tuple(replace(one, **forged) for one in state.replicas)})
     (said, *_) = [one.reason for one in read_landing(three).problems["collected"] if one.path.count(HOST)]
-    assert said == "no manifest of format 1 (ValidationError)"
+    assert said == "no manifest of format 1"
     assert read_batches(config, three) == before
 
 
@@ -236,7 +236,7 @@ def test_a_segment_of_a_size_that_no_file_has_is_that_host_s_problem(three):
         }
 
     restate(three, HOST, forge)
-    assert "no manifest of format 1 (ValidationError)" in list_named(three)
+    assert "no manifest of format 1" in list_named(three)
 
 
 @pytest.mark.parametrize(
@@ -320,14 +320,14 @@ STATE = ("state", "partitions", 0, "values", 0)
 def test_numbers_that_are_texts_or_no_cluster_s_are_that_host_s_problem(config, three, act):
     before = read_batches(config, three)
     edit_document(three, act)
-    assert "no manifest of format 1 (ValidationError)" in list_named(three)
+    assert "no manifest of format 1" in list_named(three)
     assert read_batches(config, three) == before
 
 
 def test_a_part_that_is_named_twice_is_not_read_twice(config, three):
     before = read_batches(config, three)
     edit_document(three, lambda document: document["parts"].append(document["parts"][0]))
-    assert "no manifest of format 1 (ValidationError)" in list_named(three)
+    assert "no manifest of format 1" in list_named(three)
     assert read_batches(config, three) == before
 
 

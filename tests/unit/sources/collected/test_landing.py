@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import InputError, StorageError
+from pipeline.model.log import LogName
 from pipeline.model.window import TimeWindow, format_instant, instant_of
 from pipeline.sources.collected import collector
-from pipeline.sources.collected.host import iter_window_rows, read_hosts, read_rows
+from pipeline.sources.collected.host import read_hosts, read_offset_ranges, read_rows
 from pipeline.sources.collected.manifest import MANIFEST
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.records.batch_rows import LeaderEpochs
@@ -153,8 +154,8 @@ def test_windows_that_the_leaders_log_no_longer_has_come_from_the_one_before(con
     """The leader's log begins in the second hour: the first comes from the leader before, of the second a part lacks."""
     offsets = offsets_of(OLD)
     make_two(config, landing, tmp_path, offsets[25], OLD[25:])
-    rows = list(iter_window_rows(read_hosts(landing, SPAN, [])[0], SPAN, [("orders", TOPIC_ID, 0)]))
-    second_hour = min(row["first_offset"] for row in rows if row["window_start_ms"] == FIRST_MS + HOUR_MS)
+    ranges = read_offset_ranges(read_hosts(landing, SPAN, [])[0], SPAN, [("orders", TOPIC_ID, 0)])
+    second_hour = ranges["orders", TOPIC_ID, 0][FIRST_MS + HOUR_MS][0]
     of_first_hour = [offset for offset in offsets if offset < second_hour]
     assert read_offsets(config, landing) == {0: [*of_first_hour, *offsets[25:]]}
     (doubt,) = read_landing(landing).collected.doubts
@@ -224,7 +225,9 @@ def test_a_part_is_looked_through_once_however_many_partitions_are_wanted(config
     (named,) = [part for part in task.parts if part.kind == "batches"]
     part, count = Path(task.folder.location) / named.path, 30_000
     named = named.model_copy(update=repeat(part, pq.read_table(part), partition=np.arange(10 * count) % count))
-    copies = {("orders", TOPIC_ID, number): frozenset({FIRST_MS}) if number % 2 else None for number in range(count)}
+    copies = {
+        LogName("orders", TOPIC_ID, number): frozenset({FIRST_MS}) if number % 2 else None for number in range(count)
+    }
     leaders = LeaderEpochs({}, {("orders", number): number % 3 for number in range(count)})
     began_s = time.process_time()
     batches, *_ = replace(task, parts=(named,), copies=copies, leaders=leaders).run()

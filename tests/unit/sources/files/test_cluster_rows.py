@@ -27,11 +27,11 @@ from pipeline.sources.files.cluster_rows import (
     disk_columns,
     iter_broker_rows,
     iter_cluster_state_rows,
+    iter_consumer_group_rows,
     list_window_states,
     with_leaders,
 )
 from pipeline.sources.files.cluster_state import with_ids_by_name
-from pipeline.sources.files.file_rows import iter_consumer_group_rows
 from tests.unit.sources.trees import log_directory
 
 MINUTE_MS = 60_000

@@ -6,7 +6,8 @@ from pipeline.model.cluster import PartitionState
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import TextPart
 from pipeline.model.window import TimeWindow
-from pipeline.sources.files.dumped_logs import discover_dumps, with_topic_ids
+from pipeline.sources.files.cluster_state import with_ids_by_name
+from pipeline.sources.files.dumped_logs import discover_dumps
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.records.segment_scan import scan_segment
 
@@ -61,7 +62,7 @@ def test_each_segment_is_scanned_from_its_own_part(tmp_path):
     state = PartitionState(
         topic="t", topic_id="id", partition=0, leader_id=1, leader_epoch=None, replicas=(1,), isr=(1,)
     )
-    tree = with_topic_ids(dumped.tree, {TopicPartition("t", 0): state})
+    tree, _ = with_ids_by_name(dumped.tree, {TopicPartition("t", 0): state})
     reads = plan_reads(choose_replicas(tree, {}), TimeWindow(AT_MS, AT_MS + 60_000))
     assert all(isinstance(read.dumped_in, TextPart) for read in reads)
     assert {read.topic_id for read in reads} == {"id"}

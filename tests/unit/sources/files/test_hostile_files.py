@@ -17,9 +17,8 @@ from pipeline.files import MOST_SMALL_BYTES, read_small
 from pipeline.sources.files.cluster_state import read_metadata_ends, read_replica_states
 from pipeline.sources.files.directory_walk import DirectoryWalk
 from pipeline.sources.files.dumped_logs import discover_dumps
-from pipeline.sources.files.log_directories import discover_logs, refuse_doubles
-from pipeline.sources.files.partition_directories import read_partition_directory
-from pipeline.sources.kinds.exporter_pages import ProducerMetrics
+from pipeline.sources.files.log_directories import discover_logs, read_partition_directory, refuse_doubles
+from pipeline.sources.kinds.metrics import ProducerMetrics
 from pipeline.sources.kinds.tool_texts import TopicsDescribe
 from pipeline.sources.metrics.metric_pages import MetricPage, read_page
 from pipeline.sources.records.record_scan import find_aborted

@@ -147,7 +147,7 @@ SPOIL = {
         ("text", (f"b0/orders-0/{SEGMENT}", 0, "a text file, not a log", "refused")),
         ("stranger", ("b0/orders-0/server.log", None, "expected <20 digits>.log", "refused")),
         ("bad name", ("b0/orders", None, "a number after the last dash", "refused")),
-        ("too long a topic", (f"b0/{'t' * 250}-0", None, "250 characters", "refused")),
+        ("too long a topic", (f"b0/{'t' * 250}-0", None, "at most 249 characters", "refused")),
         ("no indexes", (f"b0/orders-0/{SEGMENT}", None, "no .index and no .timeindex", "suspect")),
         ("no segments", ("b0/orders-0", None, "without a segment file", "refused")),
         ("empty directory", ("b2", None, "an empty directory", "refused")),

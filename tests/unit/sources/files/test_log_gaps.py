@@ -1,6 +1,7 @@
 """What disks lack of a window. Oracle: written out by hand; logs are real files."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -260,10 +261,11 @@ def test_a_log_that_is_written_while_it_is_read_is_no_old_copy(tmp_path, monkeyp
     write_copies(tmp_path, (1, 6, [(0, 0)]), (2, 12, [(0, 0)]))
     tree = discover_logs([tmp_path])
     replicas, _ = read_replica_states(tree)
-    found = [find_old_copies(tree, replicas, {A: 1}, (), as_of_ms=START_MS + 90_000)]
+    led = SimpleNamespace(leaders={A: 1})
+    found = [find_old_copies(tree, replicas, led, (), as_of_ms=START_MS + 90_000)]
     whole = (tmp_path / "d2/a-0" / f"{0:020d}.log").read_bytes()
     (tmp_path / "d1/a-0" / f"{0:020d}.log").write_bytes(whole)
-    found.append(find_old_copies(tree, replicas, {A: 1}, (), as_of_ms=START_MS + 90_000))
+    found.append(find_old_copies(tree, replicas, led, (), as_of_ms=START_MS + 90_000))
     assert [[*one] for one in found] == [[A], []]
 
 

@@ -14,6 +14,7 @@ from pipeline.sources.files.cluster_rows import iter_broker_rows, list_window_st
 from pipeline.sources.files.cluster_state import read_cluster_history
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.kinds.log_directories import LogDirectories
+from pipeline.sources.questions import ClusterQuestion
 from tests.batches import make_batch
 
 MINUTE_MS = 60_000
@@ -60,7 +61,8 @@ def test_a_record_that_cannot_be_read_takes_away_what_rests_on_it(tmp_path, valu
     assert [problem.reason for problem in problems] == [reason]
     assert [(one.at_ms, set(one.subjects), one.reason) for one in history.unread] == [(LATE_MS, subjects, reason)]
     assert history.state_at(2 * MINUTE_MS).brokers[1].rack == "a"
-    reading = read_cluster("c", Cluster(sources=[{"kind": "log_directories", "paths": [folder]}]), WINDOWS, as_of_ms=0)
+    question = ClusterQuestion(name="c", windows=WINDOWS, as_of_ms=0)
+    reading = read_cluster(Cluster(sources=[{"kind": "log_directories", "paths": [folder]}]), question)
     before, after = (
         row for _, _, row in iter_availability(Cluster(sources=[LOGS(folder)]), reading, WINDOWS, None, listed={})
     )

@@ -14,7 +14,7 @@ from pipeline.errors import InputError
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.files.directory_walk import DirectoryWalk, list_files
 from pipeline.sources.files.log_directories import discover_logs
-from pipeline.sources.kinds.exporter_pages import ProducerMetrics
+from pipeline.sources.kinds.metrics import ProducerMetrics
 from pipeline.sources.metrics.metric_pages import discover_pages
 from tests.batches import make_batch, make_records
 

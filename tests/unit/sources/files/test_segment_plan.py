@@ -3,6 +3,7 @@
 import random
 import struct
 from dataclasses import replace
+from operator import attrgetter
 
 import pytest
 
@@ -95,6 +96,9 @@ def plan_of(index, *, is_active=False):
     return plan_reads([(disk, replace(disk.partitions[0], segments=(segment,)))], SPAN)
 
 
+by_path = attrgetter("path")
+
+
 def some_reads(seed):
     rng = random.Random(seed)
     tree = log_tree({1: {f"t-{i}": [(0, rng.randrange(1, 1000))] for i in range(rng.randrange(1, 30))}})
@@ -104,9 +108,9 @@ def some_reads(seed):
 @pytest.mark.parametrize("seed", range(20))
 def test_packing_loses_nothing_and_does_not_depend_on_order(seed):
     reads = some_reads(seed)
-    groups = pack(reads, target_bytes=500, least=2)
-    assert sorted((r for group in groups for r in group), key=lambda r: r.path) == sorted(reads, key=lambda r: r.path)
-    assert pack(reads[::-1], target_bytes=500, least=2) == groups
+    groups = pack(reads, 500, 2, by_path)
+    assert sorted((r for group in groups for r in group), key=by_path) == sorted(reads, key=by_path)
+    assert pack(reads[::-1], 500, 2, by_path) == groups
     assert len(groups) == min(len(reads), max(2, -(-sum(read.size_bytes for read in reads) // 500)))
 
 
@@ -120,4 +124,4 @@ def test_packing_loses_nothing_and_does_not_depend_on_order(seed):
 )
 def test_packing_by_hand(sizes, target, least, groups):
     reads = plan_reads(choose_replicas(log_tree({1: {f"t-{i}": [(0, size)] for i, size in enumerate(sizes)}}), {}))
-    assert [{read.partition for read in group} for group in pack(reads, target, least)] == groups
+    assert [{read.partition for read in group} for group in pack(reads, target, least, by_path)] == groups

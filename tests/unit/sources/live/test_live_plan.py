@@ -161,7 +161,10 @@ def state_of(leaders, *, start=0, end=100, **fields):
         "log_starts": dict.fromkeys(leaders, OffsetAt(start, -1)),
         "high_watermarks": dict.fromkeys(leaders, OffsetAt(end, -1)),
     }
-    partitions = {key: SimpleNamespace(leader_id=leader, topic_id="") for key, leader in leaders.items()}
+    partitions = {
+        key: SimpleNamespace(leader_id=leader, topic_id="", log_name=(*key[:1], "", *key[1:]))
+        for key, leader in leaders.items()
+    }
     return SimpleNamespace(partitions=partitions, **logs, **{"leader_sizes": {}, "failures": Failures(), **fields})
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.config.http_access import HttpAccess
-from pipeline.sources.kinds.exporter_pages import BrokerMetrics, ExporterUrls, ProducerMetrics, keep_page
-from pipeline.sources.kinds.librdkafka_statistics import LibrdkafkaStatistics
+from pipeline.sources.kinds.metrics import BrokerMetrics, ExporterUrls, LibrdkafkaStatistics, ProducerMetrics, keep_page
 from pipeline.sources.metrics import sample_rows
 from pipeline.sources.metrics.http_text import HttpReader
 from pipeline.sources.metrics.metric_pages import MetricPage, discover_pages, discover_texts, plan_page_tasks, read_page

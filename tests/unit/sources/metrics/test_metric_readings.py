@@ -5,6 +5,7 @@ Prometheus in the integration lane. Oracle: the table of answers below.
 import itertools
 import json
 import time
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from pipeline.errors import InputError
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
 from pipeline.sources.metrics import http_text, prometheus, sample_rows
-from pipeline.sources.metrics.metric_source import read_metrics, sample_intervals_ms
+from pipeline.sources.metrics.metric_source import SampleQuestion, read_metrics, sample_intervals_ms
 from pipeline.sources.metrics.prometheus import iter_queries, plan_coarse_pages, plan_pages, probe_prometheus
 from tests.memory import tracing_memory
 from tests.unit.sources.http_servers import Answer, serving
@@ -40,9 +41,12 @@ def server(url, **more):
     return {"kind": "prometheus", "url": url, "step": "PT30S", "access": {"attempts": 2}, **more}
 
 
+QUESTION = SampleQuestion(span=SPAN, window_ms=60_000, now_ms=NOW_MS, pause=lambda _: None, clock=lambda: NOW_MS)
+
+
 def read(*sources, asked_at_ms=NOW_MS):
     clock = lambda: asked_at_ms  # noqa: E731
-    return read_metrics(cluster(*sources), SPAN, 60_000, now_ms=NOW_MS, pause=lambda _: None, clock=clock)
+    return read_metrics(cluster(*sources), replace(QUESTION, clock=clock))
 
 
 def rows(reading):
@@ -218,7 +222,7 @@ def test_exporters_are_scraped_now_and_pages_kept(tmp_path):
         source = exporters(tmp_path, site, producers=urls, brokers={"4": f"{site.url}/good"})
         reading = read({**source, "access": {"attempts": 1}})
         past = cluster(source, as_of="2026-01-01T00:00:00Z")
-        recorded = read_metrics(past, SPAN, 60_000, now_ms=NOW_MS + 1, pause=None, clock=lambda: NOW_MS + 1)
+        recorded = read_metrics(past, replace(QUESTION, now_ms=NOW_MS + 1, pause=None, clock=lambda: NOW_MS + 1))
     assert {path.parent.name: path.read_text() for path in tmp_path.glob("*/*")} == {"good": good, "4": good}
     assert {page.observed_at_ms for page in reading.listed["exporter_urls"]} == {NOW_MS}
     reasons = {problem.path.rpartition("/")[2]: problem.reason for problem in reading.problems["exporter_urls"]}

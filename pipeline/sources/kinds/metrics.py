@@ -1,4 +1,4 @@
-"""Exporter pages: kept as files by somebody else, or scraped by the run itself."""
+"""Metrics: exporter pages, kept as files by somebody else or scraped by the run itself; a Prometheus server; statistics of librdkafka."""
 
 from __future__ import annotations
 
@@ -12,17 +12,27 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.config.http_access import HttpAccess, HttpUrl
-from pipeline.config.section import Duration, NodeId
+from pipeline.config.http_access import HttpAccess, HttpUrl, PrometheusServer
+from pipeline.config.section import ConfigPath, Duration, NodeId
 from pipeline.config.sections import LEAST_RETENTION
 from pipeline.errors import ConfigError, InputError
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.sources.metrics.metric_source import InstanceSamples, MetricReading, PageFolder, SampleQuestion
+from pipeline.sources.metrics.metric_source import (
+    InstanceSamples,
+    MetricReading,
+    MetricSource,
+    PageFolder,
+    SampleQuestion,
+)
 from pipeline.sources.questions import Finding
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pipeline.codec.metrics.exposition import ExpositionReader
     from pipeline.sources.metrics.http_text import HttpReader
+    from pipeline.sources.metrics.metric_pages import MetricPage
 
 
 class ProducerMetrics(PageFolder):
@@ -178,3 +188,77 @@ def drop_pages(folder: Path, oldest_ms: int, most_bytes: int) -> bool:
         else:
             kept_bytes += size_bytes
     return is_full
+
+
+class Prometheus(PrometheusServer, MetricSource):
+    """A Prometheus server (or anything with its HTTP API) that scrapes brokers and producers.
+
+    Attributes:
+        url: Base address; `/api/v1/query_range` is appended.
+        step: Time between two points; the scrape interval is the best choice.
+        queries: PromQL by canonical metric name: replaces (or with "" drops) the query generated for it.
+        selector: Label matchers put into every generated query, such as `cluster="prod"`.
+        access: How the server is read.
+        instance_label: Label that names the scraped target.
+        broker_label: Label that names the broker, where series have one.
+        brokers: Broker id by instance; unneeded where the instance is the number or `broker_label` is there.
+    """
+
+    rank = 120
+    reports_brokers = True
+
+    kind: Literal["prometheus"]
+
+    @classmethod
+    def of_location(cls, location: str) -> dict[str, Any] | None:
+        return {"url": location} if location.startswith(("http://", "https://")) else None
+
+    def read_samples(self, question: SampleQuestion) -> MetricReading:
+        from pipeline.sources.metrics.prometheus import read_prometheus
+
+        return read_prometheus(self, question)
+
+    def probe(self) -> Iterator[Finding]:
+        from pipeline.sources.metrics.prometheus import probe_prometheus
+
+        try:
+            yield from probe_prometheus(self.model_copy(update={"access": self.access.quick()}), pause=time.sleep)
+        except (InputError, ConfigError) as error:
+            yield Finding(name="", is_ok=False, found=str(error), advice="correct url or access of the source")
+
+
+_SUFFIXES = (".json", ".jsonl", ".ndjson")
+
+
+class LibrdkafkaStatistics(MetricSource):
+    """Statistics of librdkafka, one JSON object a line: files, or folders with `*.json` and `*.jsonl` at any depth."""
+
+    rank = 130
+
+    kind: Literal["librdkafka_statistics"]
+    paths: tuple[ConfigPath, ...] = Field(min_length=1)
+    interval: Duration = timedelta(seconds=5)
+
+    @classmethod
+    def of_location(cls, location: str) -> dict[str, Any] | None:
+        path = Path(location)
+        texts = [path] if path.is_file() else path.rglob("*")
+        return {"paths": [str(path.resolve())]} if any(text.suffix in _SUFFIXES for text in texts) else None
+
+    @property
+    def interval_ms(self) -> int:
+        return milliseconds_of(self.interval)
+
+    def read_samples(self, question: SampleQuestion) -> MetricReading:
+        from pipeline.sources.metrics.metric_pages import discover_texts
+
+        pages, problems = discover_texts(self.paths, question.name, type(self), _SUFFIXES)
+        return MetricReading(pages=pages, problems={question.name: problems})
+
+    @classmethod
+    def parse_page(cls, page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
+        from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
+        from pipeline.sources.metrics.metric_pages import text_rows
+
+        observed_at_ms = page.observed_at_ms if page.is_dated else None
+        return text_rows(page, parse_librdkafka_statistics(text, observed_at_ms=observed_at_ms))
