@@ -106,6 +106,10 @@ class BatchHeader:
     def timestamp_type(self) -> TimestampType:
         return TimestampType((self.attributes >> 3) & 1)
 
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & 0x20)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:

@@ -52,7 +52,8 @@ def main():
     brief = {f"spark.{side}.extraJavaOptions": FOR_A_MINUTE for side in ("driver", "executor")}
     spark = create_session(config_of_spark, app_name="cluster", extra_conf=BOTH_EXECUTORS | brief)
     ingest.run(spark, run)
-    reading = read_cluster(run.cluster, ClusterQuestion(name="c", windows=run.windows, as_of_ms=run.as_of_ms))
+    question = ClusterQuestion(name="c", topics=run.cluster.topics, windows=run.windows, as_of_ms=run.as_of_ms)
+    reading = read_cluster(run.cluster, question)
     reads = plan_reads(choose_replicas(reading.tree, {}, run.cluster.topics))
     settings = ScanSettings(as_of_ms=run.as_of_ms, span=run.span, window_ms=run.window_ms)
     tasks = plan_segment_tasks(reads, settings, LeaderEpochs({}, {}), count_task_slots(spark))

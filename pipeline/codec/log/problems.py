@@ -85,7 +85,7 @@ def name_text(first_bytes: bytes) -> str:
     if first_bytes.startswith(b"version https://git-lfs"):
         return "a Git LFS pointer, not the file itself: `git lfs pull` fetches it"
     probe = first_bytes[: MAGIC_AT + 1]
-    return "a text file, not a log segment" if len(probe) >= 8 and _TEXT.issuperset(probe) else ""
+    return "a text file, not a log" if len(probe) >= 8 and _TEXT.issuperset(probe) else ""
 
 
 def find_steps_back(rows: NDArray[np.void], last_offset: int | None = None) -> NDArray[np.int64]:

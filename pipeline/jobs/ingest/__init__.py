@@ -154,7 +154,7 @@ def write_arrivals(run: RunContext, given: IngestInput, fresh: Windows) -> dict[
     def work(rows: pa.Table) -> TableRows:
         yield ARRIVALS.name, join(rows)
 
-    records = sum(row["record_count"] or 0 for row in given.window_sums)
+    records = pc.sum(given.window_sums["record_count"]).as_py() or 0
     count = max(count_task_slots(staging.spark), -(-records // GROUP_RECORDS))
     kernel = run.to_files(work, (ARRIVALS,), fresh)
     ordered = map_groups(within(chunks.frame(), fresh), GROUP, count, kernel, WRITTEN)

@@ -1,21 +1,23 @@
 """Reads a run's sources, before anything is written."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.engine import count_task_slots, describe_work
-from pipeline.model.log import Problem, TopicPartition
+from pipeline.model.log import LogName, Problem, TopicPartition
 from pipeline.model.window import TimeWindow, spanning
 from pipeline.runs import RunContext
 from pipeline.sources.collected.manifest import CollectedAs
 from pipeline.sources.collected.reading import HELD_ARRIVALS, HELD_KEYS, plan_collected_tasks
 from pipeline.sources.files.cluster_rows import compacted_topics, problems_of
 from pipeline.sources.files.segment_plan import SegmentRead, choose_replicas, plan_reads
-from pipeline.sources.live.offsets import list_shortfalls, offset_summary_rows
+from pipeline.sources.live.offsets import offset_summary_rows
+from pipeline.sources.live.plan import Shortfall
 from pipeline.sources.live.range_scan import plan_range_tasks
 from pipeline.sources.live.reading import forget_deleted
 from pipeline.sources.metrics.metric_pages import plan_page_tasks
@@ -46,7 +48,7 @@ class IngestInput:
     settings: ScanSettings
     staging: Staging  # where tasks leave their parts
     parts: dict[Kind, Parts]  # batches, keys, arrivals and samples, by kind
-    window_sums: tuple[dict[str, Any], ...]  # see `sum_windows`
+    window_sums: pa.Table  # see `sum_windows`
     samples: dict[str, Parts]  # what the samples add up to, by table, not yet finished; see `summarise_samples`
     # record batches, samples and described partitions, by source and window
     row_counts: Counter[tuple[str, TimeWindow]]
@@ -75,16 +77,16 @@ def read_run_input(staging: Staging, run: RunContext, reading: ClusterReading, m
     counts, wrong = samples.pop(COUNTS).load(), samples.pop(PROBLEMS).load()
     row_counts, page_problems, instances = count_samples(counts, wrong, run.windows)
     by_start = {window.start_ms: window for window in run.windows}
-    window_sums = tuple(row for row in found if row["row_kind"] == "window")
-    for row in window_sums:
-        if row["window_start_ms"] in by_start:
-            row_counts[reading.record_source, by_start[row["window_start_ms"]]] += row["batch_count"]
+    window_sums = _of_kind(found, "window")
+    for start_ms, batch_count in _iter_rows(window_sums, "window_start_ms", "batch_count"):
+        if start_ms in by_start:
+            row_counts[reading.record_source, by_start[start_ms]] += batch_count
     for observed_at_ms, _ in reading.groups:
         start_ms = observed_at_ms - observed_at_ms % run.window_ms
         if start_ms in by_start:
             row_counts[reading.group_source, by_start[start_ms]] += 1
     problems = {kind: [*known] for kind, known in (*reading.problems.items(), *metrics.problems.items())}
-    of_records = problems_of(row for row in found if row["row_kind"] == "problem")
+    of_records = problems_of(_of_kind(found, "problem").to_pylist())
     problems.setdefault(reading.record_source, []).extend(of_records)
     for kind, wrong_pages in page_problems.items():
         problems.setdefault(kind, []).extend(wrong_pages)
@@ -104,7 +106,7 @@ def read_run_input(staging: Staging, run: RunContext, reading: ClusterReading, m
 
 def _sum_up(
     run: RunContext, staging: Staging, reading: ClusterReading, parts: dict[Kind, Parts]
-) -> tuple[ClusterReading, list[dict[str, Any]]]:
+) -> tuple[ClusterReading, pa.Table]:
     """What was read, as `sum_windows` gives it, and the reading with what that says of its sources."""
     if reading.live is not None and reading.live.offset_traffic:
         rows = offset_summary_rows(reading.live.offset_traffic, run.window_ms)
@@ -112,32 +114,41 @@ def _sum_up(
         parts[Kind.SUMMARIES] = parts[Kind.SUMMARIES].with_rows(Kind.SUMMARIES.value, by_offsets)
     describe_work(f"{staging.subject}: sum up what was read")
     summaries = parts[Kind.SUMMARIES].frame()
-    found = sum_windows(summaries, run.span).toArrow().to_pylist()
+    found = sum_windows(summaries, run.span).toArrow()
+    lost = _of_kind(found, "shortfall")
     if reading.collected is not None:
         compared = [HELD_KEYS] * counts_keys(run, reading) + [HELD_ARRIVALS] * reads_arrivals(run, reading)
-        disputed = find_disputed(summaries, run.span, compared).toArrow().to_pylist()
-        named = (*reading.problems[reading.record_source], *reading.collected.name_disputing(disputed))
-        collected = reading.collected.doubting(found, disputed)
+        disputed = find_disputed(summaries, run.span, compared).toArrow()
+        left_out = frozenset(_iter_rows(disputed, *LogName._fields))
+        named = (*reading.problems[reading.record_source], *reading.collected.name_disputing(left_out))
+        collected = reading.collected.doubting(lost["reason"].to_pylist(), disputed.to_pylist())
         reading = replace(reading, collected=collected, problems={**reading.problems, reading.record_source: named})
-        left_out = frozenset((row["topic"], row["topic_id"], row["partition"]) for row in disputed)
         parts |= {kind: of_kind.without(left_out) for kind, of_kind in parts.items() if kind is not Kind.SAMPLES}
     if reading.live is None:
-        reading = replace(reading, damaged=find_damaged(found))
+        reading = replace(reading, damaged=find_damaged(lost))
     else:
-        live = replace(reading.live, shortfalls=(*reading.live.shortfalls, *list_shortfalls(found)))
-        live = forget_deleted(live)
+        told = sorted(_iter_rows(lost, "topic", "partition", "reason"))
+        unread = (Shortfall(topic=topic, partition=partition, reason=reason) for topic, partition, reason in told)
+        live = forget_deleted(replace(reading.live, shortfalls=(*reading.live.shortfalls, *unread)))
         reading = replace(reading, live=live, problems={**reading.problems, reading.record_source: live.problems})
     return reading, found
 
 
-def find_damaged(found: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, TimeWindow]:
+def _iter_rows(rows: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Some columns of what no declared table has, row by row."""
+    return zip(*(rows[name].to_pylist() for name in names), strict=True)
+
+
+def _of_kind(found: pa.Table, row_kind: str) -> pa.Table:
+    return found.filter(pc.field("row_kind") == row_kind)
+
+
+def find_damaged(lost: pa.Table) -> dict[TopicPartition, TimeWindow]:
     """Of logs with files that were not read whole, when the records were sent that are missing, from rows of `SUMMARY_SCHEMA`."""
     damaged: dict[TopicPartition, TimeWindow] = {}
-    for row in found:
-        # a collected part that cannot be read does not say when: `Landing.doubting` has it
-        if row["row_kind"] == "shortfall" and row["min_timestamp_ms"] is not None:
-            key = TopicPartition(row["topic"], row["partition"])
-            sent = TimeWindow(row["min_timestamp_ms"], row["max_timestamp_ms"])
+    for topic, partition, *span in _iter_rows(lost, "topic", "partition", "min_timestamp_ms", "max_timestamp_ms"):
+        if None not in span:  # a collected part that cannot be read does not say when: `Landing.doubting` has it
+            key, sent = TopicPartition(topic, partition), TimeWindow(*span)
             damaged[key] = spanning((sent, damaged.get(key, sent)))
     return damaged
 

@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pyarrow.compute as pc
+
 from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
 from pipeline.model.log import Problem
@@ -75,7 +77,7 @@ def fresh_windows(run: RunContext, stale: set[TimeWindow]) -> tuple[TimeWindow, 
 def commit_windows(
     run: RunContext, given: IngestInput, stored: StoredWindows, expired: Expired, versions: dict[str, int]
 ) -> dict[str, int]:
-    newest_ms = max((row["max_timestamp_ms"] for row in given.window_sums), default=None)
+    newest_ms = pc.max(given.window_sums["max_timestamp_ms"]).as_py()
     unknown = _list_unknown_leaders(run)
     rows = []
     for window, source, brought in iter_availability(

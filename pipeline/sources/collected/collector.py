@@ -199,7 +199,7 @@ class _Collector:
         ends_ms = (part.end_ms + self._settings.window_ms for part in old if part.end_ms >= 0)
         self._dropped_until_ms = max(self._dropped_until_ms, *ends_ms, -1)
         here = {partition.log_name for _, partition in self._tree.iter_partitions()}
-        unread = {*self._unread}
+        unread: set[tuple[str, str, int]] = {*self._unread}
         if state is None:  # it speaks of the last whole reading
             nothing = HostState.of(LogTree(), None, replicas=(), problems=())
             state = nothing if self._before is None else self._before.state

@@ -8,7 +8,7 @@ replica took over before an unclean election.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress, pairwise
@@ -220,16 +220,15 @@ class Landing:
         kept = tuple(host for host in self.hosts if host not in hosts)
         return replace(self, hosts=kept, copies=self.choose(kept))
 
-    def doubting(self, found: Iterable[Mapping[str, Any]], disputed: Iterable[Mapping[str, Any]]) -> Landing:
-        """The same, with parts that tasks could not read (`shortfall` rows of `SUMMARY_SCHEMA`), or with other batches than counted."""
-        lost = dict.fromkeys(str(row["reason"]) for row in found if row["row_kind"] == "shortfall")
-        return replace(self, doubts=(*self.doubts, *lost, *sorted(map(_describe_dispute, disputed))))
+    def doubting(self, lost: Iterable[str], disputed: Iterable[Mapping[str, Any]]) -> Landing:
+        """The same, with why tasks could not read parts, and parts with other batches than counted."""
+        told = sorted(map(_describe_dispute, disputed))
+        return replace(self, doubts=(*self.doubts, *dict.fromkeys(lost), *told))
 
-    def name_disputing(self, disputed: Iterable[Mapping[str, Any]]) -> Iterator[Problem]:
+    def name_disputing(self, disputed: Set[tuple[str, str, int]]) -> Iterator[Problem]:
         """Says which hosts' parts contradict themselves: of such partitions nothing counts."""
-        keys = {(row["topic"], row["topic_id"], row["partition"]) for row in disputed}
         for host, copies in zip(self.hosts, self.copies.of, strict=True):
-            if names := sorted(f"{topic}-{partition}" for topic, _, partition in keys & copies.keys()):
+            if names := sorted(f"{topic}-{partition}" for topic, _, partition in disputed & copies.keys()):
                 yield Problem(path=host.folder.location, reason=name_some(_CONTRADICTING, names))
 
 

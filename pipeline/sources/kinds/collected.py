@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pipeline.config.storage import Location, is_remote
 from pipeline.model.cluster import Timeline
-from pipeline.model.log import Problem, TopicPartition, fits_topics
+from pipeline.model.log import LogName, Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow, format_instant, spanning
 from pipeline.sources.kinds.log_directories import LogDirectories
@@ -128,11 +128,11 @@ def _list_unread(reading: ClusterReading, window: TimeWindow) -> list[str]:
     hosts = reading.collected.hosts if reading.collected else ()
     for host in (one for one in hosts if one.manifest.unread):
         read_until_ms = {one.key: one.read_until_ms for one in host.manifest.progress}
-        for topic, topic_id, partition in host.manifest.unread:
-            key = TopicPartition(topic, partition)
+        for log in map(LogName._make, host.manifest.unread):
+            key = TopicPartition(log.topic, log.partition)
             states = (history.partitions.get(key, Timeline()).at(at_ms) for at_ms in moments_ms)
             is_led = any(state is not None and state.leader_id in host.broker_ids for state in states)
-            is_behind = read_until_ms.get((topic, topic_id, partition), -1) < window.end_ms
-            if is_led and is_behind and fits_topics(topic, reading.topics):
+            is_behind = read_until_ms.get(log, -1) < window.end_ms
+            if is_led and is_behind and fits_topics(log.topic, reading.topics):
                 unread.add(str(key))
     return sorted(unread)

@@ -4,7 +4,7 @@ Records are an upper bound: markers, and what compaction took, have offsets, too
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -167,9 +167,3 @@ def iter_offset_traffic_rows(
             "sampling_rate": 0.0,
             **dict.fromkeys(_UNKNOWN_COUNTS, 0),
         }
-
-
-def list_shortfalls(summaries: Iterable[Mapping[str, Any]]) -> tuple[Shortfall, ...]:
-    lost = [row for row in summaries if row["row_kind"] == "shortfall"]
-    lost.sort(key=lambda row: (row["topic"], row["partition"], row["reason"]))
-    return tuple(Shortfall(topic=row["topic"], partition=row["partition"], reason=row["reason"]) for row in lost)

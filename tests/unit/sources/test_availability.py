@@ -101,7 +101,7 @@ def test_dumps_are_expected_of_every_partition_described(tmp_path, topics, descr
     if described:
         sources.append(TopicsDescribe(kind="topics_describe", path=tmp_path / "topics.txt"))
     cluster = Cluster(sources=sources, topics=topics)
-    found = read_cluster(cluster, ClusterQuestion(name="c", windows=WINDOWS, as_of_ms=0))
+    found = read_cluster(cluster, ClusterQuestion(name="c", topics=topics, windows=WINDOWS, as_of_ms=0))
     (_, _, row), _ = iter_availability(cluster, found, WINDOWS, None, listed={})
     assert (row.expected_count, row.arrived_count, row.missing) == available
     assert [*found.history.state_at(0).brokers] == brokers

@@ -56,7 +56,7 @@ STOPS = {
     "unknown magic": (patch(ALL, MIDDLE + 16, b"\3"), MIDDLE, "magic 3, want 0, 1 or 2", 3),
     "zeros before data": (A + bytes(100) + B, MIDDLE, "batch length 0, and the .* not all zero", 3),
     "Git LFS pointer": (LFS, 0, "a Git LFS pointer, not the file itself", 0),
-    "text file": (b"2024-01-01 12:00:00 INFO started\n" * 9, 0, "a text file, not a log segment$", 0),
+    "text file": (b"2024-01-01 12:00:00 INFO started\n" * 9, 0, "a text file, not a log$", 0),
     "noise": (b"\xff" * 500, 0, "batch length -1: negative", 0),
 }
 ABSURD = A + seal(patch(patch(C, 0, struct.pack(">q", 3)), 57, int32(2**31 - 1))) + C

@@ -258,6 +258,10 @@ def test_of_many_problems_of_a_part_a_thousand_are_told_and_how_many_more(config
     assert (found[-1]["path"], found[-1]["reason"]) == (str(part), "2,000 problems of this part are left out")
 
 
+def lost_of(rows):
+    return [row["reason"] for row in rows if row["row_kind"] == "shortfall"]
+
+
 def test_parts_with_fewer_batches_than_were_counted_are_named(config, three):
     part = part_of(three, "batches", "broker-1")
     pq.write_table(pq.read_table(part).slice(0, 3), part)
@@ -320,7 +324,7 @@ def test_a_host_collected_with_other_settings_is_left_out_and_named(config, thre
     reading = read_landing(three)
     rows = read_summaries(config, three, reading)
     assert [row["path"] for row in rows if row["row_kind"] == "problem"] == [f"{three.location}/broker-3"]
-    (doubt,) = reading.collected.doubting(rows, ()).doubts
+    (doubt,) = reading.collected.doubting(lost_of(rows), ()).doubts
     assert "broker-3: collected with other settings" in doubt
 
 
@@ -388,7 +392,7 @@ def test_a_rotten_part_stops_no_other_and_is_named_once(config, three, act, reas
     (problem,) = [row for row in found if row["row_kind"] == "problem"]
     assert problem["path"] == str(part)
     assert reason in problem["reason"]
-    assert reason in reading.collected.doubting(found, ()).doubts[0]
+    assert reason in reading.collected.doubting(lost_of(found), ()).doubts[0]
 
 
 def collect_first(config, landing, tmp_path, **fields):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from pipeline.jobs.ingest.ingest_input import find_damaged
@@ -55,7 +56,7 @@ def test_what_a_damaged_file_does_not_give_is_missing_and_no_hole_in_the_log(rea
     sent = find_unread_time(reads[1], scanned, AS_OF_MS)
     assert sent == TimeWindow(START_MS + 1_009, START_MS + 2_050)  # from five batches before to five of the next file
     assert find_unread_time(reads[0], scan_segment(reads[0], AS_OF_MS), AS_OF_MS) is None
-    damaged = find_damaged([shortfall_row(reads[1], "damaged", sent)])
+    damaged = find_damaged(pa.Table.from_pylist([shortfall_row(reads[1], "damaged", sent)]))
     history = ClusterHistory(state_source="s")
     reading = ClusterReading(record_source="s", history=history, directory_counts={1: 1}, damaged=damaged)
     said = "files are damaged or cannot be read (`bronze.quarantine`): of a-0"
@@ -92,4 +93,5 @@ def test_times_of_several_damaged_files_of_a_log_are_put_together():
             "row_kind": "shortfall", "topic": "a", "partition": 0, "min_timestamp_ms": first_ms, "max_timestamp_ms": end_ms
         }  # fmt: skip  # fields of a row, several a line
 
-    assert find_damaged([row(5, 7), row(1, 2), {"row_kind": "window"}]) == {TopicPartition("a", 0): TimeWindow(1, 7)}
+    lost = pa.Table.from_pylist([row(5, 7), row(1, 2), row(None, None)])
+    assert find_damaged(lost) == {TopicPartition("a", 0): TimeWindow(1, 7)}
