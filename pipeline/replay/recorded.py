@@ -1,5 +1,6 @@
 """The recording to replay, loaded once from the tables: sessions and topics by window."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -66,8 +67,12 @@ class ProducerSession:
         """A session for each of the pooled producers; itself where its clients do not tell several."""
         if len(weights) < 2:
             return [self]
-        counts = [round(self.record_count * weight / sum(weights)) for weight in weights]
-        return [replace(self, weights=tuple(weights), number=n, record_count=count) for n, count in enumerate(counts)]
+        keyed, dealt = self.record_count - self.keyless_count, list[ProducerSession]()
+        for number, weight in enumerate(weights):
+            count, own = round(self.record_count * weight / sum(weights)), math.ceil(keyed * weight / sum(weights))
+            part = replace(self, weights=tuple(weights), number=number, record_count=count)
+            dealt.append(replace(part, keyless_count=max(0, count - own)))
+        return dealt
 
     @property
     def key(self) -> SessionKey:

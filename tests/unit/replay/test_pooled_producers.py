@@ -63,6 +63,8 @@ def test_one_client_or_none_is_one_session(traffic):
     (session,) = group_of(traffic).sessions
     assert session.deal([]) == session.deal([7.0]) == [session]
     parts = session.deal(WEIGHTS)
+    assert not any(part.is_keyed for part in parts)
+    assert all(part.is_keyed for part in replace(session, keyless_count=session.record_count - 1).deal(WEIGHTS))
     assert [(part.number, part.weights, part.record_count) for part in parts] == [
         (0, WEIGHTS, 12_000),
         (1, WEIGHTS, 6_000),
