@@ -1,6 +1,7 @@
 """Settings all DAGs share: owner, retries, the pool of writers, the notifier, the parameters of a ranged run."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, Asset, ExceptionRetryPolicy, Param, RetryAction, RetryRule
@@ -87,14 +88,14 @@ def link_reports(dag: DAG) -> None:
         task.operator_extra_links = (ReportLink(),)
 
 
-def dag_settings(name: str, doc: str | None, *, of_windows: bool = True) -> dict[str, Any]:
-    """A DAG's id (`name` and prefix), page, shared settings; one about windows takes a range of them, tells if it is late."""
-    config = load_usable()
+def dag_settings(name: str, *, of_windows: bool = True) -> dict[str, Any]:
+    """A DAG's id (`name` and prefix), page (`NAME.md`), shared settings; one about windows takes a range, tells if it is late."""
+    config, page = load_usable(), Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8")
     owners = ", ".join(dict.fromkeys(cluster.owner for cluster in config.clusters.values() if cluster.owner))
     owner = owners if len(owners) <= _LONGEST_OWNER else f"{owners[: _LONGEST_OWNER - 1]}…"
     settings: dict[str, Any] = {
         "dag_id": config.airflow.name(name),
-        "doc_md": (doc or "").replace(AirflowNames().prefix, config.airflow.prefix),
+        "doc_md": page.replace(AirflowNames().prefix, config.airflow.prefix),
         "start_date": datetime(2020, 1, 1, tzinfo=UTC),  # before any recording that may be backfilled
         "catchup": False,
         "max_active_runs": 1,

@@ -1,50 +1,14 @@
-"""Health: measures each broker's share, judges it, opens and closes incidents, sends their mails.
-
-**When it runs.** For every window `replay` is done with (same partition key), and it also takes up earlier committed
-windows never judged before, the newest half day of them, so events lost while it was paused do no harm. A window is judged
-once: again only after a new ingest of it, its replay, or a changed configuration. A range of windows in one run:
-`airflow dags trigger partition_health_health --conf '{"window": "2026-11-21T09:00:00Z/PT6H"}'`.
-
-**Triage**
-
-| what failed | what it means | what to do |
-|---|---|---|
-| `health_verdict` alone | a broker carries more than its share: the mail says which, since when, why and by which topics | it is the cluster that needs care, not this DAG; `SELECT * FROM gold.broker_share ORDER BY share_ratio DESC` |
-| `deliver_alerts` | the mail server refused; messages stay in `gold.alert_outbox` and go out with the next try or run | check the connection `smtp_default` or `mail.smtp` of the configuration |
-| `score_health`: `DataGateError` | measures, verdicts or incidents do not follow from the traffic; incidents were queued before, do not trust them | the rows in the log; GATES.md says what each check compares |
-| `score_health`: `GateBrokenError` | a check itself raised; nothing is known about the cluster | the suite named in the log and the table's columns |
-| `score_health`: other | infrastructure: retried five times within half an hour | Spark's error is in the log; clear the task to rerun |
-
-Order: incidents are queued in `score_health`, delivered in `deliver_alerts`, and only then `health_verdict` fails.
-"""
+"""The DAG `health`; `health.md` is its page."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import DAG, PartitionedAssetTimetable, TriggerRule, task
 
-from dags.defaults import JUDGED, REPLAYED, dag_settings, each_cluster, link_reports, turns
-from dags.phases import show_phases
-from pipeline.config_file import load_usable
+from dags.defaults import JUDGED, REPLAYED, dag_settings, link_reports
+from dags.phases import add_step
 
-_CONFIG = load_usable()
-
-with DAG(schedule=PartitionedAssetTimetable(assets=REPLAYED), **dag_settings("health", __doc__)) as dag:
-
-    @task(**each_cluster(_CONFIG, 3))  # type: ignore[untyped-decorator]  # whatever settings there are
-    def score_health(turn: int, dag_run: Any = None, ti: Any = None, params: Any = None) -> dict[str, Any]:
-        """Measures and judges a cluster, queues incident mails; says whether the gate failed."""
-        from dags.runs import take_step
-
-        report = take_step("judge_windows", turn, dag_run, ti, params)
-        return {"failed": not report.is_healthy, "summary": "\n  ".join((report.verdict, *report.notes))}
-
-    @task(outlets=[JUDGED], priority_weight=4)
-    def hand_over(dag_run: Any = None, ti: Any = None, params: Any = None, outlet_events: Any = None) -> None:
-        """Passes the verdicts on to others' DAGs, mails the failures; skipped where all failed."""
-        from dags.runs import hand_over_clusters
-
-        outlet_events[JUDGED].extra = hand_over_clusters("score_health", dag_run, ti, params)
+with DAG(schedule=PartitionedAssetTimetable(assets=REPLAYED), **dag_settings("health")) as dag:
 
     @task(trigger_rule=TriggerRule.ALL_DONE, pool="default_pool")  # it has a lock of its own
     def deliver_alerts(ti: Any = None) -> list[str]:
@@ -64,8 +28,7 @@ with DAG(schedule=PartitionedAssetTimetable(assets=REPLAYED), **dag_settings("he
             raise HealthGateError("\n".join(unhealthy))
         return "\n".join(one["summary"] for one in found)
 
-    judged = score_health.expand(turn=turns(_CONFIG))
-    show_phases(judged, "judge_windows")
+    does = "Measures and judges a cluster, queues incident mails; says whether the gate failed."
+    judged, _ = add_step("score_health", "judge_windows", JUDGED, does, priority=3)
     judged >> deliver_alerts() >> health_verdict(judged)
-    judged >> hand_over().as_teardown()
     link_reports(dag)

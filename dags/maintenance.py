@@ -1,11 +1,4 @@
-"""Maintenance, once a day: compacts closed dates, removes files no table version within the retention refers to.
-
-With `mail.daily` it also sends one mail about all clusters: which are healthy, which have incidents, which were not judged.
-
-**Triage.** Nothing depends on it: tables stay correct without it, they only grow and slow down. A failure is
-infrastructure (a disk, another writer); clear the task to rerun. Vacuum keeps a week, so that readers and time travel
-within it are safe.
-"""
+"""The DAG `maintenance`; `maintenance.md` is its page."""
 
 from typing import Any
 
@@ -14,7 +7,7 @@ from airflow.sdk import DAG, task
 from dags.defaults import dag_settings
 from pipeline.config_file import load_usable
 
-with DAG(schedule="30 2 * * *", **dag_settings("maintenance", __doc__, of_windows=False)) as dag:
+with DAG(schedule="30 2 * * *", **dag_settings("maintenance", of_windows=False)) as dag:
 
     @task
     def maintain(ti: Any = None) -> list[str]:

@@ -1,10 +1,12 @@
-"""Boxes in Airflow's grid for the phases of a step, whose work one task does; while all goes well no process runs their tasks."""
+"""The tasks of a step: its work for each cluster, boxes in Airflow's grid for its phases, and the event that passes it on."""
 
 from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import TaskGroup, TriggerRule, task
+from airflow.sdk import Asset, TaskGroup, TriggerRule, task
 
+from dags.defaults import each_cluster, turns
+from pipeline.config_file import load_usable
 from pipeline.progress import PHASES
 
 
@@ -14,7 +16,6 @@ def failed(of: str, step: str, phase: str, params: Any = None, ti: Any = None) -
     from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
     from dags.runs import UNKNOWN_FAILURE, list_tasked, read_left
-    from pipeline.config_file import load_usable
 
     count = 1 if params.get("cluster") else len(list_tasked(load_usable(), of))
     wrong = []
@@ -27,8 +28,38 @@ def failed(of: str, step: str, phase: str, params: Any = None, ti: Any = None) -
     raise AirflowFailException("\n".join(wrong))
 
 
+def add_step(
+    name: str, step: str, outlet: Asset, does: str, *, priority: int = 1, needs_one: bool = True
+) -> tuple[Any, Any]:
+    """Adds a step's task `name`, mapped to clusters, its phases, and `hand_over`, which is skipped if it `needs_one` that is done."""
+    config = load_usable()
+
+    @task(task_id=name, doc_md=does, **each_cluster(config, priority))
+    def work(turn: int, dag_run: Any = None, ti: Any = None, params: Any = None) -> dict[str, Any]:
+        from dags.runs import take_step
+
+        report = take_step(step, turn, dag_run, ti, params)
+        summary = "\n  ".join(filter(None, (report.verdict, *report.notes)))
+        lines = [*report.written, *report.warnings]
+        return {"failed": not report.is_healthy, "summary": summary, "written": lines}
+
+    @task(outlets=[outlet], priority_weight=4)
+    def hand_over(dag_run: Any = None, ti: Any = None, params: Any = None, outlet_events: Any = None) -> None:
+        """Passes the clusters that are done on to others' DAGs, mails the failures."""
+        from dags.runs import hand_over_clusters
+
+        outlet_events[outlet].extra = hand_over_clusters(name, dag_run, ti, params, needs_one=needs_one)
+
+    # one that is unusable fails in `ingest`, and is told
+    done = work.expand(turn=[*range(len(config.cluster_names))] if name == "ingest" else turns(config))
+    show_phases(done, step)
+    handed_over = hand_over().as_teardown()
+    done >> handed_over
+    return done, handed_over
+
+
 def show_phases(work: Any, step: str) -> None:
-    """Puts a box for each phase behind the step's task `work`: red if a cluster failed in it; those after it are not green."""
+    """Puts a box for each phase behind the step's task: red if a cluster failed in it; no process runs one while all goes well."""
     before = None
     for phase in PHASES[step]:
         with TaskGroup(phase):

@@ -184,7 +184,3 @@ def describe_event(report: StepReport) -> dict[str, Any]:
         "warnings": list(report.warnings),
         "rows": dict(report.added_rows),
     }
-
-
-def describe_report(report: StepReport) -> list[str]:
-    return [*report.written, *report.notes, *report.warnings]

@@ -13,12 +13,7 @@ import pyarrow as pa
 from great_expectations.checkpoint import ActionContext, CheckpointResult, ValidationAction
 from great_expectations.compatibility.pydantic import PrivateAttr
 from great_expectations.core.run_identifier import RunIdentifier
-from great_expectations.render import (
-    RenderedDocumentContent,
-    RenderedSectionContent,
-    RenderedStringTemplateContent,
-    RenderedTableContent,
-)
+from great_expectations.render import RenderedDocumentContent
 from great_expectations.render.renderer import ExpectationSuitePageRenderer, ValidationResultsPageRenderer
 from great_expectations.render.view import DefaultJinjaPageView
 from jinja2 import ChoiceLoader, FileSystemLoader
@@ -153,34 +148,24 @@ def _render_suite(name: str) -> str:
 
 
 def _render_index(run: RunContext, folder: Path) -> str:
-    table = []
+    suites = []
     for name in _used_suites(run):
-        page, question = folder / f"{name}.html", read_suite(name)["meta"]["question"]
+        page = folder / f"{name}.html"
+        link, badge, checked = f"suite.{name}.html", "", ""
         if page.exists():
             title = _TITLE.search(page.read_text(encoding="utf-8")[:_HEAD_BYTES])
-            badge, checked = title.groups() if title else ("FAIL", "unreadable")
-            table.append([_element("i", "", classes=_ICONS[badge]), _link(name, page.name), checked, question])
-        else:
-            table.append(["not run yet", _link(name, f"suite.{name}.html"), "", question])
-    block = RenderedTableContent(
-        content_block_type="table",
-        header_row=["Status", "Expectation suite", "Windows, checks", "Question"],
-        table=table,
-        styling={"body": {"classes": ["table"]}},
-    )
+            link, (badge, checked) = page.name, title.groups() if title else ("FAIL", "unreadable")
+        suites.append((_ICONS.get(badge), name, link, checked, read_suite(name)["meta"]["question"]))
     heading = f"Data Docs of cluster {format_name(run.cluster_name)}"
-    section = RenderedSectionContent(section_name="Suites", content_blocks=[block])
-    document = RenderedDocumentContent(renderer_type="SiteIndexPageRenderer", page_title=heading, sections=[section])
-    return _render(document, heading, "What Great Expectations found when each suite ran last.")
-
-
-def _link(text: str, href: str) -> RenderedStringTemplateContent:
-    return _element("a", text, href=href)
-
-
-def _element(tag: str, text: str, *, classes: str = "", **attributes: str) -> RenderedStringTemplateContent:
-    styling = {"classes": classes.split(), "attributes": attributes}
-    return RenderedStringTemplateContent(
-        content_block_type="string_template",
-        string_template={"template": "$text", "params": {"text": text}, "tag": tag, "styling": styling},
+    html: str = (
+        _view()
+        .env.get_template("page.j2")
+        .render(
+            title=heading,
+            page_title=heading,
+            question="What Great Expectations found when each suite ran last.",
+            palette=charts,
+            suites=suites,
+        )
     )
+    return html

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from expectations.reports import SuiteReport, make_reports
-from expectations.suite_files import ask_for_suspects, named_columns, read_suite
+from expectations.suite_files import SUITES, ask_for_suspects, named_columns, read_suite
 from pipeline.model.window import TimeWindow
 from pipeline.tables import TABLES, Table
 from pipeline.tables.bronze import LOG_SEGMENTS
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 
 _TABLE = re.compile(r"(?<=FROM |JOIN )(?:bronze|silver|gold)\.\w+")
 _BY_NAME = {table.name: table for table in TABLES}
+NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a task of Spark asks the tables for a suite; picklable."""
+    """What a task of Spark asks the tables for a suite, by the suite's file of SQL or its table; picklable."""
 
-    sql: str | Callable[[RunContext], pa.Table]  # DataFusion's, tables by their names; or a function in its place
     windows: Sequence[TimeWindow] = ()  # whose rows it is about
+    values: Mapping[str, str] = field(default_factory=dict)  # for the braces of the SQL
     _: KW_ONLY
-    is_few: bool = False  # its rows are few whatever the traffic; of others only those come that may break a check
     # columns that only the driver knows
     add: Callable[[pa.Table], pa.Table] | None = field(default=None, compare=False)
+    instead: Callable[[RunContext], pa.Table] | None = None  # what answers in place of SQL
 
 
 Versions = Mapping[str, int]  # of the tables that a step wrote, by name
-NOTHING: Versions = MappingProxyType({})
 Batches = Mapping[str, "Callable[[], pa.Table] | Asked"]  # the rows that a suite checks
 
 
@@ -101,13 +101,25 @@ def fetch_rows(spark: SparkSession | None, run: RunContext, batches: Batches) ->
 
 
 def _answer(run: RunContext, asked: Sequence[tuple[str, Asked]]) -> Iterator[tuple[str, pa.Table]]:
-    for suite, query in asked:
-        if not isinstance(query.sql, str):
-            yield suite, query.sql(run)
+    for name, query in asked:
+        if query.instead is not None:
+            yield name, query.instead(run)
             continue
-        sql = query.sql if query.is_few else ask_for_suspects(query.sql, read_suite(suite))
+        suite = read_suite(name)
+        sql = write_query(suite).format(**query.values)
+        if suite["meta"].get("rows") != "few":  # of many only those come that may break a check
+            sql = ask_for_suspects(sql, suite)
         tables = {name.replace(".", "_"): _BY_NAME[name] for name in _TABLE.findall(sql)}
-        yield suite, run.query(_TABLE.sub(lambda name: name[0].replace(".", "_"), sql), query.windows, **tables)
+        yield name, run.query(_TABLE.sub(lambda name: name[0].replace(".", "_"), sql), query.windows, **tables)
+
+
+def write_query(suite: Mapping[str, Any]) -> str:
+    """SQL for a suite's rows: that of its file; without one, the columns of its table that it names."""
+    path = SUITES / f"{suite['name']}.sql"
+    if path.exists():
+        return path.read_text(encoding="utf-8")
+    table = _BY_NAME[suite["meta"]["table"]]
+    return f"SELECT {', '.join(named_columns(suite, table.column_names))} FROM {table.name}"
 
 
 def ask_contents(gate: str, versions: Versions) -> Batches:
@@ -115,7 +127,7 @@ def ask_contents(gate: str, versions: Versions) -> Batches:
     # of the first four other tables repeat the sums, and reading them would cost as much as the gate; later runs change the others
     left_out = {RECORD_BATCHES, ARRIVALS, KEY_TRAFFIC, KEY_MATRICES, LOG_SEGMENTS, ALERT_OUTBOX}
     tables = [(table, versions[table.name]) for table in TABLES if table.name in versions and table not in left_out]
-    return {f"{gate}_contents_gate": Asked(partial(_compare_contents, tables))} if tables else {}
+    return {f"{gate}_contents_gate": Asked(instead=partial(_compare_contents, tables))} if tables else {}
 
 
 def _compare_contents(tables: Sequence[tuple[Table, int]], run: RunContext) -> pa.Table:
@@ -140,12 +152,3 @@ def select_named(suite: str, rows: pa.Table) -> pa.Table:
     named = rows.select(named_columns(read_suite(suite), rows.column_names))
     order = [name for name in ("window_start", "topic", "partition", "broker_id") if name in named.column_names]
     return named.sort_by([(name, "ascending") for name in order]) if order else named
-
-
-def same_columns(joined: str, columns: str, to: str) -> str:
-    """SQL for a join on columns of one name.
-
-    >>> same_columns("sums", "window_start, topic", "health")
-    'sums.window_start = health.window_start AND sums.topic = health.topic'
-    """
-    return " AND ".join(f"{joined}.{name} = {to}.{name}" for name in columns.split(", "))

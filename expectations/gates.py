@@ -1,30 +1,38 @@
-"""The gate of `ingest`: which suites check what was read and cleaned, and the rows each is given."""
+"""The gates: which suites each has, over which windows, and what of their rows only the driver knows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from expectations.gate import NOTHING, Asked, Batches, Versions, run_gate, same_columns
-from expectations.queries import DIGEST_OF_KEY, KEY_RECORDS, list_key_batches
+from expectations.gate import NOTHING, Asked, Batches, Versions, run_gate
 from expectations.reports import SuiteReport, raise_for_data_gate
-from expectations.suite_files import named_columns, read_suite
-from pipeline.model.window import TimeWindow, milliseconds_of
+from expectations.suite_files import OF_STRATEGIES
+from pipeline.model.verdict import HISTORY_FACTOR, Verdict
+from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.tables import Table
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
-from pipeline.tables.bronze import CONSUMER_GROUPS, QUARANTINE, WINDOW_STATUS
+from pipeline.tables.bronze import WINDOW_STATUS
+from pipeline.tables.gold import BROKER_SHARE, VERDICTS
+from pipeline.tables.health import FORECAST, RULE_MEASURES
+from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.keys import KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
-from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.tables.replay import BACK_TESTS
+from pipeline.tables.silver import ARRIVALS, RECORD_BATCHES
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from pipeline.runs import RunContext
+    from pipeline.runs import RunContext, Windows
 
-_FEW_ROWS = (WINDOW_STATUS, BROKER_METRICS, BROKER_TOPICS, BROKER_REQUEST_TIMES)  # per source or broker
-_MANY_ROWS = (PARTITION_TRAFFIC, RECORD_BATCHES, CONSUMER_GROUPS, PRODUCER_NODES, ARRIVALS)
-_PARTITION = "topic, topic_id, partition"
+_HISTORY_WINDOWS = 24
+_LEAST_HISTORY = 3
+_TOPIC = ("window_start", "topic", "topic_id")
+_DIGIT = "strpos('0123456789abcdef', substr(key_id, {place}, 1)) - 1"
+_NUMBER = " + ".join(f"{16**at} * ({_DIGIT.format(place=6 - at)})" for at in range(6))
+_DIGEST_OF_KEY = f"({_NUMBER}) * (partition + 1) * (record_count + size_bytes)"  # adds to `arrivals.key_digest`
 
 
 def check_ingested(spark: SparkSession, run: RunContext, versions: Versions = NOTHING) -> tuple[SuiteReport, ...]:
@@ -44,7 +52,6 @@ def list_ingested(run: RunContext) -> Batches:
     from pipeline.storage.predicates import format_datafusion_text
     from pipeline.storage.window_status import windows_in_doubt
 
-    own = f"run_id = {format_datafusion_text(run.run_id)}"  # of tables without windows
     # not of windows in doubt: one table may lack what another has
     doubted = {window.start_ms for window in windows_in_doubt(run.warehouse, run.cluster_name, run.windows)}
     columns = ("window_start_ms", "source", "source_expired", "table_versions")
@@ -60,159 +67,186 @@ def list_ingested(run: RunContext) -> Batches:
         }
         return [window for window in run.windows if window.start_ms in starts_ms]
 
+    all_windows = Asked(run.windows)
+    of_run = Asked(run.windows, {"own": f"run_id = {format_datafusion_text(run.run_id)}"})  # of tables without windows
+    kept_from_ms = run.now_ms - milliseconds_of(run.config.keys.retention)
+    hashed = Asked([window for window in windows_with(KEY_HASHES) if window.start_ms >= kept_from_ms])
+    answers = (hashed, Asked(windows_with(KEY_MATRICES))) if run.config.keys.strategies else ()
     return {
-        **{name_suite(table): partial(run.load, table, run.windows) for table in _FEW_ROWS},
-        **{name_suite(table): load_named(table, run.windows) for table in _MANY_ROWS},
-        "cluster_state_gate": Asked(_REPLICAS, run.windows),
-        "brokers_gate": Asked(_BROKERS, run.windows, is_few=True),
-        "quarantine_gate": load_named(QUARANTINE, run.windows, own),
-        "log_counts_gate": Asked(_LOGS, sorted({*run.split_by_rows(run.windows)[0], *windows_with(RECORD_BATCHES)})),
-        "leaders_gate": Asked(_LEADERS, run.windows),
-        "key_traffic_gate": Asked(KEY_RECORDS, windows_with(KEY_TRAFFIC)),
-        "arrival_counts_gate": Asked(_ARRIVALS, windows_with(ARRIVALS)),
-        "metric_samples_gate": Asked(_SAMPLES.format(window_us=1000 * run.window_ms), run.windows),
-        "log_segments_gate": Asked(_DIRECTORIES.format(own=own), run.windows),
-        "log_ends_gate": Asked(_LOG_ENDS.format(own=own), run.windows),
-        "log_coverage_gate": Asked(_COVERAGE, windows_with(RECORD_BATCHES, "log_directories")),
-        **list_key_batches(run, windows_with(KEY_HASHES), windows_with(KEY_MATRICES)),
+        "window_status_gate": partial(run.load, WINDOW_STATUS, run.windows),
+        "broker_metrics_gate": partial(run.load, BROKER_METRICS, run.windows),
+        "broker_topics_gate": partial(run.load, BROKER_TOPICS, run.windows),
+        "broker_request_times_gate": partial(run.load, BROKER_REQUEST_TIMES, run.windows),
+        "partition_traffic_gate": all_windows,
+        "record_batches_gate": all_windows,
+        "consumer_groups_gate": all_windows,
+        "producer_nodes_gate": all_windows,
+        "arrivals_gate": all_windows,
+        "cluster_state_gate": all_windows,
+        "brokers_gate": all_windows,
+        "quarantine_gate": of_run,
+        "log_counts_gate": Asked(sorted({*run.split_by_rows(run.windows)[0], *windows_with(RECORD_BATCHES)})),
+        "leaders_gate": all_windows,
+        "key_traffic_gate": Asked(windows_with(KEY_TRAFFIC)),
+        "arrival_counts_gate": Asked(windows_with(ARRIVALS), {"digest_of_key": _DIGEST_OF_KEY}),
+        "metric_samples_gate": Asked(run.windows, {"window_us": f"{1000 * run.window_ms}"}),
+        "log_segments_gate": of_run,
+        "log_ends_gate": of_run,
+        "log_coverage_gate": Asked(windows_with(RECORD_BATCHES, "log_directories")),
+        "key_hashes_gate": hashed,
+        **dict(zip(OF_STRATEGIES, answers, strict=False)),
     }
 
 
-# Samples of metrics, each with the number of windows between the one it is in and the one it was taken in
-_AGE_US = "arrow_cast(observed_at, 'Int64') - arrow_cast(window_start, 'Int64')"
-_SAMPLES = f"""
-    SELECT window_start, source, instance, observed_at, name, labels_text,
-           cast(floor(cast({_AGE_US} AS double) / {{window_us}}) AS bigint) AS windows_off
-    FROM bronze.metric_samples"""
+def check_replayed(
+    spark: SparkSession, run: RunContext, windows: tuple[TimeWindow, ...], versions: Versions = NOTHING
+) -> tuple[SuiteReport, ...]:
+    """The data gate of `replay`, over the windows that were replayed; raises as `check_ingested`."""
+    if not windows:
+        return ()
+    reports = run_gate(spark, "replay", run, list_replayed(run, windows), versions=versions)
+    raise_for_data_gate(reports)
+    return reports
 
 
-def name_suite(table: Table) -> str:
-    return f"{table.name.partition('.')[2]}_gate"
+def list_replayed(run: RunContext, windows: tuple[TimeWindow, ...]) -> Batches:
+    asked, seeds = Asked(windows), {"seeds": f"{run.config.replay.seeds}"}
+    return {
+        "replay_results_gate": asked,
+        "replay_brokers_gate": asked,
+        "scenario_comparison_gate": Asked(windows, seeds, add=partial(_add_expected, run)),
+        "hash_verdicts_gate": asked,
+        "back_tests_gate": Asked(windows, add=partial(_add_tests, run, windows)),
+        "producer_sessions_gate": asked,
+        "session_counts_gate": asked,
+        "service_models_gate": asked,
+    }
 
 
-def load_named(table: Table, windows: Sequence[TimeWindow], wanted: str = "true") -> Asked:
-    columns = named_columns(read_suite(name_suite(table)), table.column_names)
-    return Asked(f"SELECT {', '.join(columns)} FROM {table.name} WHERE {wanted}", windows)
+def _add_expected(run: RunContext, rows: pa.Table) -> pa.Table:
+    import pyarrow as pa
+
+    topics = rows["topic"].to_pylist()
+    # and the current setup
+    counts = {topic: 1 + sum(candidate.fits(topic) for candidate in run.config.candidates) for topic in set(topics)}
+    return rows.append_column("expected_candidate_count", pa.array([counts[topic] for topic in topics], pa.int64()))
 
 
-_OF_PARTITION = f"window_start, {_PARTITION}"
-# Rows of `bronze.cluster_state` with the number of their partition's replicas, and of those that lead it
-_REPLICAS = f"""
-    SELECT {_OF_PARTITION}, replica_id, replica_position, leader_id, is_leader, is_preferred_leader,
-           count(1) OVER (PARTITION BY {_OF_PARTITION}) AS replica_count,
-           sum(CASE WHEN is_leader THEN 1 ELSE 0 END) OVER (PARTITION BY {_OF_PARTITION}) AS leading_count
-    FROM bronze.cluster_state"""
+def _add_tests(run: RunContext, windows: tuple[TimeWindow, ...], found: pa.Table) -> pa.Table:
+    import pyarrow as pa
 
-# Rows of `bronze.brokers`, and one without a source for each broker that only holds replicas
-_BROKERS = """
-    SELECT coalesce(listed.window_start, holders.window_start) AS window_start,
-           coalesce(listed.broker_id, holders.broker_id) AS broker_id, state_source, away_ms, log_directory_count,
-           preferred_leader_imbalance_ratio
-    FROM bronze.brokers AS listed
-    FULL JOIN (SELECT DISTINCT window_start, replica_id AS broker_id FROM bronze.cluster_state) AS holders
-    ON listed.window_start = holders.window_start AND listed.broker_id = holders.broker_id"""
+    rows = add_history(run, windows)
+    told = (
+        ("replayed_trust", pa.string()),
+        ("comparison_count", pa.int64()),
+        *((name, pa.float64()) for name in ("replayed_share", "recorded_share", "range_points")),
+    )
+    return rows.join(found.cast(pa.schema([*map(rows.schema.field, _TOPIC), *told])), _TOPIC)
 
-# What each topic-partition got under each leader: by traffic, summed up while logs are scanned, and by its batches
-_LOGS = """
-    SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch,
-           sum(records) AS record_count, sum(bytes) AS size_bytes, sum(offsets) AS covered_offset_count,
-           sum(batch_records) AS batch_record_count, sum(batch_bytes) AS batch_size_bytes,
-           sum(batch_offsets) AS batch_offset_count
-    FROM (
-        SELECT *, min(is_exact) OVER (PARTITION BY window_start, topic, topic_id, partition) AS all_exact
-        FROM (
-            SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch,
-                   CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 1 ELSE 0 END AS is_exact,
-                   record_count + control_record_count AS records, size_bytes AS bytes, covered_offset_count AS offsets,
-                   0 AS batch_records, 0 AS batch_bytes, 0 AS batch_offsets
-            FROM silver.partition_traffic
-            UNION ALL
-            SELECT window_start, topic, topic_id, partition, leader_id, leader_epoch, 1 AS is_exact,
-                   0 AS records, 0 AS bytes, 0 AS offsets, sum(record_count) AS batch_records,
-                   sum(size_bytes) AS batch_bytes, sum(last_offset - base_offset + 1) AS batch_offsets
-            FROM silver.record_batches
-            GROUP BY window_start, topic, topic_id, partition, leader_id, leader_epoch
-        ) AS counted
-    ) AS counted
-    WHERE all_exact = 1
-    GROUP BY window_start, topic, topic_id, partition, leader_id, leader_epoch"""
 
-# Traffic of a leader epoch that was still on at a window's end, with the leader of that epoch as the cluster's state has it
-_LEADERS = """
-    SELECT traffic.window_start, traffic.topic, traffic.topic_id, traffic.partition, traffic.leader_epoch,
-           traffic.leader_id, state.leader_id AS epoch_leader_id
-    FROM silver.partition_traffic AS traffic
-    JOIN (
-        SELECT DISTINCT window_start, topic, topic_id, partition, leader_id, leader_epoch FROM bronze.cluster_state
-        WHERE leader_id >= 0 AND leader_epoch IS NOT NULL
-    ) AS state
-    ON state.window_start = traffic.window_start AND state.topic = traffic.topic AND state.topic_id = traffic.topic_id
-       AND state.partition = traffic.partition AND state.leader_epoch = traffic.leader_epoch
-    WHERE traffic.leader_id >= 0"""
+def add_history(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
+    """Rows of `gold.back_tests` with the median error of their topic in the windows before; NULL with too few of them."""
+    import polars as pl
+    import pyarrow as pa
 
-# Rows of `bronze.log_segments`, with the broker whose replica lies in their directory and whether their topic is compacted
-_DIRECTORIES = f"""
-    SELECT segments.*, coalesce(holder_id, broker_id) AS holder_id, coalesce(is_compacted, true) AS is_compacted
-    FROM (SELECT * FROM bronze.log_segments WHERE {{own}}) AS segments
-    LEFT JOIN (
-        SELECT {_PARTITION}, log_directory, max(replica_id) AS holder_id FROM bronze.cluster_state WHERE log_directory IS NOT NULL
-        GROUP BY {_PARTITION}, log_directory HAVING min(replica_id) = max(replica_id)
-    ) AS state ON {same_columns("state", f"{_PARTITION}, log_directory", "segments")}
-    LEFT JOIN (SELECT topic, topic_id, bool_or(is_compacted) AS is_compacted FROM silver.partition_traffic GROUP BY topic, topic_id)
-        AS topics ON {same_columns("topics", "topic, topic_id", "segments")}"""
+    first_ms, end_ms = min(window.start_ms for window in windows), max(window.end_ms for window in windows)
+    reach = TimeWindow(max(0, first_ms - HISTORY_FACTOR * _HISTORY_WINDOWS * run.window_ms), end_ms)
+    history = pl.DataFrame(run.load(BACK_TESTS, (reach,), (*_TOPIC, "share_error_points"))).sort("window_start")
+    before = pl.col("share_error_points").shift(1)
+    median = before.rolling_quantile(0.5, "lower", _HISTORY_WINDOWS, min_samples=_LEAST_HISTORY)
+    medians = history.select(*_TOPIC, history_share_error_points=median.over("topic", "topic_id")).to_arrow()
+    rows = run.load(BACK_TESTS, windows).drop_columns(["settings"])  # which no join of Arrow takes
+    kinds = [*map(rows.schema.field, _TOPIC), ("history_share_error_points", pa.float64())]
+    return rows.join(medians.cast(pa.schema(kinds)), _TOPIC)
 
-_CUT = "least(segments.last_offset, traffic.last_offset) - greatest(segments.first_offset, traffic.first_offset) + 1"
-_GRAIN = f"window_start, {', '.join(f'traffic.{name}' for name in _PARTITION.split(', '))}, covered_offset_count"
-# Traffic of each topic-partition and window, with how many offsets from its first to its last the segments read hold
-_COVERAGE = f"""
-    SELECT {_GRAIN}, sum(CASE WHEN segments.first_offset IS NULL THEN 0 ELSE {_CUT} END) AS held_offset_count
-    FROM (
-        SELECT window_start, {_PARTITION}, min(first_offset) AS first_offset, max(last_offset) AS last_offset,
-               sum(covered_offset_count) AS covered_offset_count
-        FROM silver.partition_traffic GROUP BY window_start, {_PARTITION}
-        HAVING max(CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 0 ELSE 1 END) = 0
-    ) AS traffic
-    LEFT JOIN (SELECT {_PARTITION}, first_offset, last_offset FROM bronze.log_segments WHERE is_scanned) AS segments
-    ON {same_columns("segments", _PARTITION, "traffic")} AND segments.first_offset <= traffic.last_offset
-       AND segments.last_offset >= traffic.first_offset
-    GROUP BY {_GRAIN}"""
 
-# The last offset that this run's scan found in each log it read to its newest segment, and the log's end by its index
-_LOG_ENDS = f"""
-    SELECT segments.topic, segments.topic_id, segments.partition, broker_id, last_offset, log_end_offset
-    FROM (
-        SELECT {_PARTITION}, broker_id, last_offset FROM bronze.log_segments
-        WHERE {{own}} AND is_active AND is_scanned AND last_offset IS NOT NULL
-    ) AS segments
-    JOIN (
-        SELECT DISTINCT {_PARTITION}, replica_id, log_end_offset FROM bronze.cluster_state
-        WHERE {{own}} AND log_end_offset IS NOT NULL
-    ) AS state
-    ON {same_columns("state", _PARTITION, "segments")} AND state.replica_id = segments.broker_id"""
+def check_health(
+    run: RunContext, verdicts: Sequence[Verdict], queue: Callable[[], object] | None = None
+) -> SuiteReport:
+    """The health gate over verdicts with limit, k, severity: its failure is mailed; `queue`, its action, queues incidents."""
+    import pyarrow as pa
 
-_LISTS = ("gap_ms", "body_bytes", "partition", "key_index")
-_UNEVEN = " OR ".join(f"coalesce(array_length({name}), 0) <> record_count" for name in _LISTS)
-# Data records of topics and windows by batches and by arrivals; digests are equal if each key has its own records
-_ARRIVALS = f"""
-    SELECT window_start, topic, topic_id, sum(stored) AS record_count, sum(arrived) AS arrival_record_count,
-           sum(outliers) AS outlier_record_count, sum(uneven) AS uneven_row_count,
-           CASE WHEN count(held) > 0 AND count(digest) = count(1) THEN sum(digest) - sum(held) ELSE 0 END
-               AS digest_difference
-    FROM (
-        SELECT window_start, topic, topic_id, CASE WHEN coalesce(count_kind, 'exact') = 'exact' THEN 1 ELSE 0 END AS is_exact,
-               record_count AS stored, 0 AS arrived, 0 AS outliers, 0 AS uneven, 0 AS digest, cast(NULL AS bigint) AS held
-        FROM silver.partition_traffic
-        UNION ALL
-        SELECT window_start, topic, topic_id, 1 AS is_exact, 0 AS stored,
-               record_count + unreadable_record_count AS arrived, outlier_record_count AS outliers,
-               CASE WHEN {_UNEVEN} THEN 1 ELSE 0 END AS uneven, key_digest AS digest, NULL AS held
-        FROM silver.arrivals
-        WHERE count_kind = 'exact'
-        UNION ALL
-        SELECT window_start, topic, topic_id, 1 AS is_exact, 0 AS stored, 0 AS arrived, 0 AS outliers, 0 AS uneven,
-               CASE WHEN kind <> 'other_keys' THEN 0 END AS digest,
-               CASE WHEN kind = 'key' THEN {DIGEST_OF_KEY} ELSE 0 END AS held
-        FROM silver.key_traffic
-    ) AS counted
-    GROUP BY window_start, topic, topic_id
-    HAVING min(is_exact) = 1"""
+    from expectations.actions import QueueIncidents  # takes three seconds
+
+    actions = [] if queue is None else [QueueIncidents.by(queue)]
+    rows = run.table_of(VERDICTS, verdicts).append_column("k", pa.array([one.k for one in verdicts], pa.int64()))
+    rows = rows.append_column("severity", pa.array([one.severity for one in verdicts], pa.string()))
+    (report,) = run_gate(None, "health", run, {"health_gate": lambda: rows}, actions=actions)
+    return report
+
+
+def check_measured(
+    spark: SparkSession, run: RunContext, windows: Windows, verdicts: Sequence[Verdict], versions: Versions = NOTHING
+) -> tuple[SuiteReport, ...]:
+    """The data gate of `health`, after incidents were queued, so that none is silenced; raises as `check_ingested`."""
+    reports = run_gate(spark, "measures", run, list_measured(run, windows, verdicts), versions=versions)
+    raise_for_data_gate(reports)
+    return reports
+
+
+def list_measured(run: RunContext, windows: Windows, verdicts: Sequence[Verdict]) -> Batches:
+    kept, asked = run.split_by_rows(windows)[0], Asked(windows)  # others' keys are dropped (`sums_only`)
+    broker = "coalesce(share.broker_id, led.broker_id)"
+    sizes = "".join(f" WHEN {number} THEN {float(value)}" for number, value in run.cluster.capacity.items())
+    capacity = {"capacity": f"CASE {broker}{sizes} ELSE 1.0 END" if sizes else "1.0"}
+    has_zones = {"has_zones": "true" if run.cluster.zones.brokers else "coalesce(rack, '') <> ''"}
+    return {
+        "broker_share_gate": Asked(windows, capacity),
+        "partition_health_gate": asked,
+        "topic_health_gate": asked,
+        "hot_keys_gate": Asked(kept),
+        "latency_gate": asked,
+        "group_balance_gate": asked,
+        "zone_traffic_gate": Asked(kept, has_zones),
+        "rule_measures_gate": asked,
+        "recommendations_gate": asked,
+        "promises_gate": asked,
+        "forecast_gate": partial(run.load, FORECAST, windows),
+        "verdicts_gate": partial(join_verdicts, run, verdicts),
+        "incidents_gate": asked,
+        "alert_outbox_gate": partial(join_messages, run, windows),
+    }
+
+
+def join_messages(run: RunContext, windows: Windows) -> pa.Table:
+    """Messages about the windows, and a row without one for each open change that nobody silenced and no mail tells."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from pipeline.config.mail import MAIL_CHANNEL  # brings pydantic
+    from pipeline.model.incident import IncidentChange
+
+    names = ("window_start", "message_id", "incident_id", "state", "channel", "tells", "subject_line", "attempt_count")
+    messages = run.load(ALERT_OUTBOX, None, (*names, "delivered_at", "delivered_to"))
+    told: set[str] = set()
+    for row in messages.to_pylist():
+        if (row["channel"] or MAIL_CHANNEL) == MAIL_CHANNEL:
+            told |= set((row["tells"] or f"{row['incident_id']}-{row['state']}").split(","))
+    starts = pa.array([window.start_ms * 1000 for window in windows], pa.int64()).cast(messages["window_start"].type)
+    own = messages.filter(pc.is_in(messages["window_start"], starts))
+    untold = [
+        {"window_start": instant_of(one.window_start_ms), "incident_id": one.incident_id, "state": one.state}
+        for one in run.values(IncidentChange, INCIDENTS, windows, where="silenced_by IS NULL")
+        if one.is_open and one.key not in told
+    ]
+    schema = pa.schema([field.with_nullable(nullable=True) for field in own.schema])
+    return pa.concat_tables([own.cast(schema), pa.Table.from_pylist(untold, schema)])
+
+
+def join_verdicts(run: RunContext, verdicts: Sequence[Verdict]) -> pa.Table:
+    """Verdicts as they are to be stored, and brokers that lack one, with the measure that each judges."""
+    import pyarrow as pa
+
+    rows = run.table_of(VERDICTS, verdicts)
+    starts_ms = sorted({verdict.window_start_ms for verdict in verdicts})
+    windows = [run.window_at(start_ms) for start_ms in starts_ms]
+    names = ("window_start", "rule", "subject")
+    measured = {tuple(key): value for *key, value in run.tuples(RULE_MEASURES, windows, *names, "value")} | {
+        (start, "broker_share", f"broker {broker_id}"): ratio
+        for start, broker_id, ratio in run.tuples(BROKER_SHARE, windows, "window_start", "broker_id", "share_ratio")
+    }
+    keys = list(zip(*(rows[name].to_pylist() for name in names), strict=True))
+    judged = rows.append_column("measured_value", pa.array([measured.get(key) for key in keys], pa.float64()))
+    unjudged = [dict(zip(names, key, strict=True)) for key in {*measured} - {*keys} if key[1] == "broker_share"]
+    schema = pa.schema([field.with_nullable(nullable=True) for field in judged.schema])
+    return pa.concat_tables([judged.cast(schema), pa.Table.from_pylist(unjudged, schema)])

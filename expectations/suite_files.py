@@ -1,4 +1,4 @@
-"""The suites' files: JSON as Great Expectations has it; from them SQL by which tasks find at most `MOST_SUSPECTS` breaking rows."""
+"""The suites' files: JSON as Great Expectations has it, and the SQL for their rows; from both SQL by which tasks find at most `MOST_SUSPECTS` breaking rows."""
 
 import json
 import re

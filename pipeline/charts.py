@@ -1,16 +1,13 @@
-"""Pictures for mail and command line: readable on light cards, in print and when red-green blind; equal values give equal bytes."""
+"""Colours of pages, and the picture of `simulate --plot`: readable when red-green blind; equal values give equal bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from pipeline.model.verdict import BrokerLoad
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from pipeline.simulator.scenario.scenario_file import ScenarioFile
     from pipeline.simulator.summary import Range, VariantSummary
@@ -26,13 +23,11 @@ LIMIT = "#7f1d1d"
 ALARM_TINT = "#ffedd5"
 LINES = ("#0369a1", "#7c3aed", "#0f766e", "#a16207", "#be185d", "#4d7c0f")  # blue first
 
-FONT = "DejaVu Sans"  # shipped with matplotlib, so that a picture is the same everywhere
-
-PIXELS_PER_INCH = 200  # twice what a mail shows: sharp on dense screens
-
-STYLE: dict[str, Any] = {
-    "font.family": FONT, "figure.facecolor": CARD, "savefig.facecolor": CARD, "axes.facecolor": CARD,
-    "axes.edgecolor": GRID, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
+_PIXELS_PER_INCH = 200  # sharp on dense screens
+_STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",  # shipped with matplotlib, so that a picture is the same everywhere
+    "figure.facecolor": CARD, "savefig.facecolor": CARD, "axes.facecolor": CARD,
+    "axes.edgecolor": GRID, "axes.axisbelow": True, **{f"axes.spines.{side}": False for side in ("top", "right", "bottom")},
     "grid.color": GRID, "grid.linewidth": 0.8,
     **{f"{axis}tick.{size}.size": 0 for axis in "xy" for size in ("major", "minor")},
     **{f"{axis}tick.labelsize": 7.5 for axis in "xy"}, **{f"{axis}tick.labelcolor": MUTED for axis in "xy"},
@@ -45,74 +40,6 @@ _METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }  # without date and program
-
-
-def make_figure(width_inch: float, height_inch: float) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width_inch, height_inch), dpi=PIXELS_PER_INCH)
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def save_figure(figure: Figure, file_format: str = "png") -> bytes:
-    """The bytes of a picture: `png`, `svg` or `pdf`."""
-    buffer = BytesIO()
-    figure.savefig(buffer, format=file_format, metadata=_METADATA[file_format])
-    return buffer.getvalue()
-
-
-MOST_BARS = 12
-_SHARES_WIDTH_INCH = 5.6
-_BAR_INCH = 0.3
-_SHARES_FRAME_INCH = 0.6
-
-
-def shown_brokers(loads: Sequence[BrokerLoad], failing: Collection[int]) -> tuple[BrokerLoad, ...]:
-    """The brokers worth a line where not all fit, by id: the failing, then those furthest above their fair share."""
-    ranked = sorted(loads, key=lambda load: (load.broker_id not in failing, -(load.share_ratio or 0.0), load.broker_id))
-    return tuple(sorted(ranked[:MOST_BARS], key=lambda load: load.broker_id))
-
-
-def render_broker_shares(loads: Sequence[BrokerLoad], *, failing: Collection[int], limit_ratio: float) -> bytes:
-    """PNG, 1120 pixels wide (560 shown): a bar per broker, of more than 12 the failing and the highest."""
-    from matplotlib import rc_context
-
-    bars = shown_brokers(loads, failing)
-    height_inch = _SHARES_FRAME_INCH + _BAR_INCH * max(len(bars), 2)
-    with rc_context(STYLE | {"axes.spines.bottom": False}):
-        figure = make_figure(_SHARES_WIDTH_INCH, height_inch)
-        axes = figure.add_axes((0.15, 0.32 / height_inch, 0.74, 1 - _SHARES_FRAME_INCH / height_inch))
-        _draw_bars(axes, bars, failing, limit_ratio)
-        reach = max([100 * max(load.share or 0.0, load.expected_share * limit_ratio) for load in bars], default=100.0)
-        axes.set_xlim(0, reach * 1.02 or 1)
-        axes.set_ylim(max(len(bars), 1) - 0.45, -0.55)
-        axes.set_yticks(range(len(bars)), [f"broker {load.broker_id}" for load in bars])
-        axes.tick_params(axis="y", labelcolor=INK, labelsize=8.5)
-        axes.xaxis.set_major_formatter("{x:g} %")
-        axes.grid(visible=True, axis="x", zorder=0)
-        return save_figure(figure)
-
-
-def _draw_bars(axes: Axes, bars: Sequence[BrokerLoad], failing: Collection[int], limit_ratio: float) -> None:
-    """Each bar with a piece of each line: capacities may differ, and the limit with them."""
-    beside: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "xytext": (34, 0), "textcoords": "offset points"}
-    beside |= {"ha": "right", "va": "center", "fontsize": 8.5}
-    for index, load in enumerate(bars):
-        colour, ink, weight = (ALARM, ALARM, "bold") if load.broker_id in failing else (CALM, INK, "normal")
-        percent = 100 * (load.share or 0.0)
-        axes.barh(index, percent, height=0.68, color=colour, linewidth=0, zorder=2)
-        axes.annotate(f"{percent:.1f} %", (1, index), **beside, fontweight=weight, color=ink)
-        fair, limit = 100 * load.expected_share, 100 * load.expected_share * limit_ratio
-        axes.plot([fair, fair], [index - 0.5, index + 0.5], color=INK, linewidth=1.1, linestyle=(0, (3, 2)), zorder=3)
-        axes.plot([limit, limit], [index - 0.5, index + 0.5], color=LIMIT, linewidth=1.3, zorder=3)
-    if bars:
-        fair = 100 * bars[0].expected_share
-        sides = ("right", "left") if fair * (limit_ratio - 1) < 18 else ("center", "center")
-        style: dict[str, Any] = {"fontsize": 7.5, "va": "bottom", "clip_on": False}
-        axes.text(fair, -0.58, "fair share", color=INK, ha=sides[0], **style)
-        axes.text(fair * limit_ratio, -0.58, f"limit {limit_ratio:.2f}x", color=LIMIT, ha=sides[1], **style)
 
 
 _WIDTH_INCH = 9.6
@@ -130,14 +57,17 @@ _LEAST_MS = 0.01
 def render_simulation(scenario: ScenarioFile, summaries: Sequence[VariantSummary], file_format: str) -> bytes:
     """Shares and latencies: dots are medians over the seeds, lines go from 5 % to 95 %; `png` (200 dpi), `svg` or `pdf`."""
     from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
     height_inch = _FRAME_INCH + _ROW_INCH * max(len(summaries), 2)
     bottom, tall = 0.5 / height_inch, 1 - _FRAME_INCH / height_inch
     style: dict[str, Any] = {"ha": "left", "va": "top"}
     count = len(summaries[0].seeds)
     seeds = f"{count} seeds: dots are medians, lines go from 5 % to 95 %" if count > 1 else "one seed"
-    with rc_context(STYLE | {"axes.spines.bottom": False}):
-        figure = make_figure(_WIDTH_INCH, height_inch)
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(_WIDTH_INCH, height_inch), dpi=_PIXELS_PER_INCH)
+        FigureCanvasAgg(figure)
         _draw_shares(figure.add_axes((0.165, bottom, 0.36, tall)), summaries)
         axes = figure.add_axes((0.595, bottom, 0.38, tall))
         axes.set_xscale("log")
@@ -149,7 +79,9 @@ def render_simulation(scenario: ScenarioFile, summaries: Sequence[VariantSummary
         axes.set_yticks(range(len(summaries)), [""] * len(summaries))
         figure.text(0.012, 1 - 0.12 / height_inch, scenario.name, fontsize=12, fontweight="bold", color=INK, **style)
         figure.text(0.012, 1 - 0.36 / height_inch, f"simulated, {seeds}", fontsize=8, color=MUTED, **style)
-        return save_figure(figure, file_format)
+        buffer = BytesIO()
+        figure.savefig(buffer, format=file_format, metadata=_METADATA[file_format])
+        return buffer.getvalue()
 
 
 def _draw_shares(axes: Axes, summaries: Sequence[VariantSummary]) -> None:

@@ -9,9 +9,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from expectations import gates
-from expectations.measures_gate import check_health, check_measured, describe_health
-from expectations.replay_gate import check_replayed
+from expectations.gates import check_health, check_ingested, check_measured, check_replayed
 from expectations.reports import SuiteReport
 from pipeline.environment import return_memory
 from pipeline.errors import PipelineError, RowsNotKeptError, StorageConflictError, SystemFailedError, UnexpectedError
@@ -40,7 +38,7 @@ from pipeline.storage.locks import holding
 from pipeline.storage.session import SparkErrors
 from pipeline.storage.tables_on_disk import count_added_rows, ensure_tables
 from pipeline.tables.bronze import WINDOW_STATUS
-from pipeline.verdicts.rules import find_unjudged, has_share
+from pipeline.verdicts.rules import describe_verdicts, find_unjudged, has_share
 
 _log = logging.getLogger(__name__)
 _SHOWN = 300
@@ -71,7 +69,7 @@ def ingest_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_p
     """Reads the sources into bronze and silver; the data gates decide whether the windows are trusted."""
     report = ingest.run(spark, run, begin)
     begin("gate")
-    return _report(run, (report,), gates.check_ingested(spark, run, report.table_versions))
+    return _report(run, (report,), check_ingested(spark, run, report.table_versions))
 
 
 def replay_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:
@@ -171,7 +169,9 @@ def _report(run: RunContext, reports: Iterable[JobReport], checked: Iterable[Sui
 
 def _add_health(report: StepReport, run: RunContext, verdicts: Sequence[Verdict], health: SuiteReport) -> StepReport:
     is_known = (not verdicts or has_share(verdicts)) and find_unjudged(verdicts) is None
-    return replace(report, is_healthy=health.success, is_known=is_known, verdict=describe_health(verdicts, run))
+    cluster, gate = run.cluster_name, run.cluster.gate
+    verdict = describe_verdicts(verdicts, cluster=cluster, gate=gate, window_ms=run.window_ms)
+    return replace(report, is_healthy=health.success, is_known=is_known, verdict=verdict)
 
 
 def take_steps(

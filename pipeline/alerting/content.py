@@ -1,8 +1,8 @@
 """Content of a mail, free of any format: `pipeline.alerting` fills these values, the templates render them."""
 
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
 from typing import Final, Literal
@@ -31,38 +31,26 @@ def number_columns(*titles: str) -> tuple[MailColumn, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailTable:
-    """Rows of finished text, a cell per column; `marked` are positions of rows to highlight, `note` a line below."""
+    """Rows of finished text, a cell per column; `marked` are positions of rows to highlight, `note` a line below.
+
+    `bars`: of each row a part of 1, drawn as a bar behind the first column; none in plain text, whose cells say the same.
+    """
 
     columns: tuple[MailColumn, ...]
     rows: tuple[tuple[str, ...], ...]
     marked: frozenset[int] = frozenset()
+    bars: tuple[float, ...] = ()
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """A picture within the HTML part: a file name of letters, digits and `_` without ending, and what it shows in words."""
-
-    name: str
-    png: bytes
-    alt: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MailSection:
-    """A titled part of a mail: paragraphs, a picture, a table, text to copy line by line; whatever is empty is left out."""
+    """A titled part of a mail: paragraphs, a table, text to copy line by line; whatever is empty is left out."""
 
     title: str
     text: tuple[str, ...] = ()
-    picture: Picture | None = None
     table: MailTable | None = None
     code: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    label: str
-    value: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +62,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A whole mail; `key` is that of the change it reports, `tells` are those of all; `figures` are two to four numbers."""
+    """A whole mail; `key` is that of the change it reports, `tells` are those of all; `figures` are two to four numbers by what they are."""
 
     cluster: str
     key: str
@@ -86,7 +74,7 @@ class Content:
     badge: str
     subject_line: str
     brief: Brief
-    figures: tuple[Figure, ...] = ()
+    figures: Mapping[str, str] = field(default_factory=dict)
     sections: tuple[MailSection, ...] = ()
     footer: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()

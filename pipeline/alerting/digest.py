@@ -9,16 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.alerting.content import (
-    DIGEST,
-    Attachment,
-    Content,
-    Figure,
-    MailColumn,
-    MailSection,
-    MailTable,
-    number_columns,
-)
+from pipeline.alerting.content import DIGEST, Attachment, Content, MailColumn, MailSection, MailTable, number_columns
 from pipeline.alerting.incident_mail import incidents_query
 from pipeline.evidence.brief import Brief
 from pipeline.model.incident import IncidentChange
@@ -63,7 +54,7 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
                 ("Do first", "look for a broker that is down, a reassignment, a source without data"),
             ),
         ),
-        figures=tuple(Figure(label=state, value=format_count(count)) for state, count in counts.items() if count),
+        figures={state: format_count(count) for state, count in counts.items() if count},
         sections=(_table_section(ordered, left), MailSection(title="See the rows", text=text, code=query)),
         footer=(
             f"{f'Owner: {format_name(owner)}. ' if owner else ''}You get one mail instead of {count}; mail.digest_above in "

@@ -1,9 +1,8 @@
 """Mails about one change of an incident: what all of them share, those about a rule or a source, and the SQL that shows their rows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from pipeline.alerting.content import Attachment, Content, Figure, MailSection, Picture
-from pipeline.charts import render_broker_shares, shown_brokers
+from pipeline.alerting.content import Attachment, Content, MailColumn, MailSection, MailTable, number_columns
 from pipeline.evidence.brief import describe_brief, explain_cause
 from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence
 from pipeline.model.number_text import format_between, format_clock, format_name, format_percent, format_ratio
@@ -18,6 +17,7 @@ _SOURCE_BADGES = {
 }  # fmt: skip  # a table: short fields share a line
 _LINK_LIMIT = 1_000
 _MUTE_MS = 7 * 86_400_000
+_MOST_BROKERS = 12
 
 
 def describe_incident(
@@ -25,7 +25,7 @@ def describe_incident(
     *,
     badge: str,
     subject_line: str,
-    figures: tuple[Figure, ...],
+    figures: Mapping[str, str],
     sections: Iterable[MailSection | None],
     attachments: tuple[Attachment, ...] = (),
 ) -> Content:
@@ -80,7 +80,7 @@ def describe_rule(evidence: IncidentEvidence) -> Content:
     change, rule = evidence.change, RULES[evidence.change.rule]
     limit = format_measure(change.rule, change.limit_value)
     value = "" if change.value is None else format_measure(change.rule, change.value)
-    figures = (Figure(label=change.rule.replace("_", " "), value=value), Figure(label="limit", value=limit))
+    measure = {change.rule.replace("_", " "): value} if value else {}
     badge, measured = BADGES[change.state], f"{value}, limit {limit}" if value else f"limit {limit}"
     meaning = rule.meaning if change.is_open else f"no longer: {rule.meaning}"
     cluster, subject = format_name(evidence.cluster, 60), format_name(change.subject, 120)
@@ -88,7 +88,7 @@ def describe_rule(evidence: IncidentEvidence) -> Content:
         evidence,
         badge=badge,
         subject_line=f"[{badge}] {cluster} {subject}: {meaning} ({measured})",
-        figures=figures if value else figures[1:],
+        figures=measure | {"limit": limit},
         sections=(MailSection(title="The rows behind this", code=verdicts_query(evidence)),),
     )
 
@@ -97,13 +97,13 @@ def describe_source(evidence: IncidentEvidence) -> Content:
     change, badge = evidence.change, _SOURCE_BADGES[evidence.change.state]
     missing = change.value if change.is_open else change.peak_value
     lacks = "has been incomplete or late since" if change.is_open else "is complete again; data was missing since"
-    label, since = "of what was expected is missing", format_clock(change.since_ms)
+    since = format_clock(change.since_ms)
     query = MailSection(title="The rows behind this", code=source_status_query(evidence))
     return describe_incident(
         evidence,
         badge=badge,
         subject_line=f"[{badge}] cluster {format_name(evidence.cluster)}: source {change.subject} {lacks} {since}",
-        figures=() if missing is None else (Figure(label=label, value=format_percent(missing)),),
+        figures={} if missing is None else {"of what was expected is missing": format_percent(missing)},
         sections=(query,) if change.is_open else (),
     )
 
@@ -144,17 +144,16 @@ _VERBS = {
 
 
 def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
-    """Words, picture and files of a mail about a broker's share; `ValueError` if the window has no share of it."""
+    """Words, tables and files of a mail about a broker's share; `ValueError` if the window has no share of it."""
     change, fair, limit = evidence.change, evidence.broker.expected_share, format_ratio(evidence.change.limit_value)
     share, ratio = evidence.share
     actions = evidence.recommendations if change.is_open else ()
     why = explain_cause(evidence) if change.is_open else ()
-    shares = {"share of bytes in": share, "fair share": fair}
-    figures = [Figure(label=label, value=format_percent(value, 1)) for label, value in shares.items()]
+    figures = {"share of bytes in": format_percent(share, 1), "fair share": format_percent(fair, 1)}
     if change.is_open:
-        figures.append(Figure(label=f"of its share, limit {limit}", value=format_ratio(ratio)))
+        figures[f"of its share, limit {limit}"] = format_ratio(ratio)
     elif change.peak_value is not None:
-        figures.append(Figure(label="at the peak", value=format_ratio(change.peak_value)))
+        figures["at the peak"] = format_ratio(change.peak_value)
     return describe_incident(
         evidence,
         badge=BADGES[change.state],
@@ -163,7 +162,7 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
             f"{_VERBS[change.state]} {format_percent(share)} of bytes in, fair share {format_percent(fair)} "
             f"({format_ratio(ratio)}, limit {limit})"
         ),
-        figures=tuple(figures),
+        figures=figures,
         sections=(
             _brokers_section(evidence),
             MailSection(title="Why it is hot", text=why) if why else None,
@@ -175,23 +174,28 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
 
 
 def _brokers_section(evidence: BrokerShareEvidence) -> MailSection:
-    failing, is_open = {evidence.broker_id}, evidence.change.is_open
-    shown = shown_brokers(evidence.brokers, failing)
-    left_out = len(evidence.brokers) - len(shown)
-    rest = f"; {left_out} other brokers are below these" if left_out else ""
-    shares = ", ".join(f"broker {load.broker_id} {format_percent(load.share or 0.0, 1)}" for load in shown)
+    """Brokers by id, of many the one concerned and those furthest above their fair shares, with a bar for each share."""
+    own, is_open, limit = evidence.broker_id, evidence.change.is_open, evidence.change.limit_value
+    ranked = sorted(evidence.brokers, key=lambda one: (one.broker_id != own, -(one.share_ratio or 0.0), one.broker_id))
+    shown = sorted(ranked[:_MOST_BROKERS], key=lambda one: one.broker_id)
+    left_out = len(ranked) - len(shown)
     after = evidence.recommendations[0].broker_ratios if is_open and evidence.recommendations else {}
-    then = ", ".join(
-        f"broker {one.broker_id} {format_percent(after[one.broker_id] * one.expected_share, 1)}"
-        for one in shown
-        if one.broker_id in after
+    heads = ("share", "fair share", "limit", *(("after action 1",) if after else ()))
+    rows = []
+    for one in shown:
+        ratios = [limit, *([after.get(one.broker_id)] if after else [])]
+        parts = [one.share or 0.0, one.expected_share, *(ratio and ratio * one.expected_share for ratio in ratios)]
+        rows.append((f"broker {one.broker_id}", *("" if part is None else format_percent(part, 1) for part in parts)))
+    highest = max([one.share or 0.0 for one in shown], default=0.0) or 1.0
+    table = MailTable(
+        columns=(MailColumn("", is_short=True), *number_columns(*heads)),
+        rows=tuple(rows),
+        marked=frozenset(at for at, one in enumerate(shown) if one.broker_id == own and is_open),
+        bars=tuple((one.share or 0.0) / highest for one in shown),
+        note=f"{left_out} other brokers are below these." if left_out else "",
     )
-    limit = evidence.change.limit_value
-    png = render_broker_shares(evidence.brokers, failing=failing if is_open else (), limit_ratio=limit)
     return MailSection(
-        title=f"Brokers, {format_between(evidence.window.start_ms, evidence.window.end_ms)}",
-        text=(f"Once action 1 is done: {then}.",) if then else (),
-        picture=Picture(name="broker_shares", png=png, alt=f"Share of bytes in: {shares}{rest}."),
+        title=f"Brokers, {format_between(evidence.window.start_ms, evidence.window.end_ms)}", table=table
     )
 
 

@@ -70,7 +70,7 @@ def message_of(
 
 
 def render_message(content: Content, *, sender: str, recipients: Sequence[str], now_ms: int) -> AlertMessage:
-    """Renders content as `mixed(alternative(text, related(html, pictures)), attachments)`; `ValueError` for a bad address."""
+    """Renders content as `mixed(alternative(text, html), attachments)`; `ValueError` for a bad address."""
     message_id = message_id_of(content.cluster, content.key)
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
@@ -104,19 +104,11 @@ def attach_report(payload: bytes, html: bytes) -> bytes:
 
 
 def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
-    pictures = [section.picture for section in content.sections if section.picture is not None]
     digest = hashlib.blake2b(message_id.encode(), digest_size=8).hexdigest()
-    cids = {picture.name: f"{picture.name}.{digest}@{ID_DOMAIN}" for picture in pictures}
     message.set_content(render_text(content), cte="quoted-printable")
-    html = _templates().get_template("mail.html.j2").render(content=content, cids=cids)
+    html = _templates().get_template("mail.html.j2").render(content=content)
     message.add_alternative(html, subtype="html", cte="quoted-printable")
-    _, related = message.iter_parts()
-    for picture in pictures:
-        cid, name = f"<{cids[picture.name]}>", f"{picture.name}.png"
-        related.add_related(picture.png, "image", "png", cid=cid, filename=name, disposition="inline")
     message.set_boundary(f"alternative-{digest}")
-    if pictures:
-        related.set_boundary(f"related-{digest}")
     for one in content.attachments:
         maintype = "application" if one.subtype == "json" else "text"
         message.add_attachment(one.text.encode(), maintype, one.subtype, filename=one.name, cte="base64")

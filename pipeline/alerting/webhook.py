@@ -69,7 +69,7 @@ def _generic(content: Content, message_id: str) -> dict[str, object]:
         "is_alarm": content.tone == "alarm",
         "subject": content.subject_line,
         "headline": content.headline,
-        "figures": {figure.label: figure.value for figure in content.figures},
+        "figures": dict(content.figures),
         "text": render_text(content),
         "attachments": {attachment.name: attachment.text for attachment in content.attachments},
     }
@@ -80,7 +80,7 @@ def _for_slack(content: Content) -> dict[str, object]:
     facts = "\n".join(f"*{question}* {_escape(answer, _FACT_LIMIT)}" for question, answer in content.brief.facts)
     blocks: list[dict[str, object]] = [{"type": "header", "text": header}, _block(facts)]
     if content.figures:
-        texts = (f"*{_escape(figure.value)}*\n{_escape(figure.label)}" for figure in content.figures)
+        texts = (f"*{_escape(value)}*\n{_escape(label)}" for label, value in content.figures.items())
         blocks.append({"type": "section", "fields": [_marked(text) for text in texts]})
     blocks += [_block(_describe_section(section)) for section in content.sections[:_SECTIONS_SHOWN]]
     if content.footer:

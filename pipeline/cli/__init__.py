@@ -48,7 +48,7 @@ COMMANDS = {
     "doctor": ("checks Java, jars, versions, configuration, sources, mail; says what to do",
         "doctor --config partition-health.yaml"),
 }  # fmt: skip  # a table: a command's words and examples together
-"""Commands, each in the module of its name: its line in the list, and what people type, as its `--help` shows it."""
+"""Commands, each in the module of its name, whose docstring describes it: its line in the list, and what people type."""
 _COMPLETION = """\
 tab completion, in bash or zsh (fish: --shell fish):
   eval "$(register-python-argcomplete partition-health)"
@@ -100,6 +100,7 @@ def build_parser(command: str | None) -> argparse.ArgumentParser:
         command_parser = subparsers.add_parser(name, help=line, epilog=f"examples:{examples}", formatter_class=_Help)
         if name == command:
             module = importlib.import_module(f"pipeline.cli.{name.replace('-', '_')}")
+            command_parser.description = module.__doc__
             module.add_options(command_parser)
             command_parser.set_defaults(run=module.run)
     return parser

@@ -1,16 +1,19 @@
-"""`collect`: reads this host's log directories into a landing folder, for a run elsewhere. No Spark, no JVM."""
+"""Reads what is new in a broker's own log directories, from where it last stopped, and writes it to a landing folder.
+
+A run needs of it batches, sums by key id, arrivals and leaders; a source of kind `collected` reads them. Uses the
+deployment's configuration (window, keys, topics) and secret. Writes nothing beside the logs; call it as often as
+windows end.
+"""
 
 import argparse
-import json
 import os
-import sys
 import time
 import uuid
 from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline.cli.terminal import add_config_option, add_json_option, fields_of
+from pipeline.cli.terminal import add_config_option, add_json_option, fields_of, print_answer
 from pipeline.config.storage import is_remote
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
@@ -19,15 +22,9 @@ from pipeline.sources.collected.collector import CollectRequest, RateLimit, coll
 from pipeline.sources.collected.stored_folder import StoredFolder
 
 _MB = 1_000_000
-_DESCRIPTION = """\
-Reads what is new in a broker's own log directories, from where it last stopped, and writes what a run needs of it to a
-landing folder: batches, sums by key id, arrivals, leaders. A source of kind `collected` reads it. Uses the deployment's
-configuration (window, keys, topics) and secret. Writes nothing beside the logs; call it as often as windows end.
-"""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = _DESCRIPTION
     add = parser.add_argument
     add("paths", nargs="+", type=Path, metavar="PATH", help="log directory, or a tree of them")
     add("--to", required=True, metavar="FOLDER", help="landing folder, or s3a://bucket/path")
@@ -72,5 +69,5 @@ def run(args: argparse.Namespace) -> int:
     lines.append(f"{written:,} bytes written" + ("" if ratio is None else f", {1000 * ratio:.2f} MB per GB"))
     lines += [f"  {size:>12,}  {kind}" for kind, size in by_kind.items()]
     lines += [f"{done.problem_count} problems; the run that reads them lists them"] if done.problem_count else []
-    sys.stdout.write((json.dumps(document, indent=1) if args.json else "\n".join(lines)) + "\n")
+    print_answer(args, document, "\n".join(lines) + "\n")
     return 0

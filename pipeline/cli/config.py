@@ -1,26 +1,23 @@
-"""`config`: every setting with its type, default and meaning, from what reads the configuration."""
+"""Every setting with its type, default and meaning, from what reads the configuration.
+
+--schema: as JSON schema, for editors (`# yaml-language-server: $schema=FILE` as first line of the configuration).
+"""
 
 import argparse
 import json
-import sys
 import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from pipeline.cli.terminal import add_json_option, text_width
+from pipeline.cli.terminal import add_json_option, print_answer, text_width
 from pipeline.config_file import describe_schema
 
 Schema = dict[str, Any]
 
 _WIDTH = 110
-_DESCRIPTION = """\
-Every setting with its type, default and meaning. --schema: as JSON schema, for editors
-(`# yaml-language-server: $schema=FILE` as first line of the configuration).
-"""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = _DESCRIPTION
     parser.add_argument("--schema", action="store_true", help="the JSON schema")
     add_json_option(parser)
 
@@ -28,18 +25,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     schema = describe_schema()
     settings = list(_list_settings(schema, schema, ""))
-    if args.schema or args.json:
-        sys.stdout.write(json.dumps(schema if args.schema else {"settings": settings}, indent=1) + "\n")
-        return 0
-    for setting in settings:
-        default = setting["default"] if setting["default"] in ("", "required") else f"default {setting['default']}"
-        if len(default) > _WIDTH:  # such as the set of candidates
-            default = "default: a set of its own, see --json"
-        print(", ".join(filter(None, (f"{setting['key']}: {setting['type']}", default))))
-        meaning = textwrap.fill(setting["meaning"], text_width(_WIDTH), initial_indent="    ", subsequent_indent="    ")
-        if meaning.strip():
-            print(meaning)
+    if args.schema:
+        args.json = True
+    print_answer(args, schema if args.schema else {"settings": settings}, lambda: "".join(map(_as_text, settings)))
     return 0
+
+
+def _as_text(setting: Schema) -> str:
+    default = setting["default"] if setting["default"] in ("", "required") else f"default {setting['default']}"
+    if len(default) > _WIDTH:  # such as the set of candidates
+        default = "default: a set of its own, see --json"
+    head = ", ".join(filter(None, (f"{setting['key']}: {setting['type']}", default)))
+    meaning = textwrap.fill(setting["meaning"], text_width(_WIDTH), initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(filter(str.strip, (head, meaning))) + "\n"
 
 
 def _list_settings(schema: Schema, root: Schema, prefix: str) -> Iterator[Schema]:

@@ -1,7 +1,6 @@
-"""`doctor`: is everything there, and what to do where it is not."""
+"""Checks Java, jars, versions, configuration, sources, mail; says what to do. Exits with 2 if anything is wrong."""
 
 import argparse
-import json
 import sys
 import tempfile
 import textwrap
@@ -15,7 +14,7 @@ from packaging.requirements import Requirement
 
 from pipeline.alerting.alertmanager import read_silences
 from pipeline.alerting.delivery import probe
-from pipeline.cli.terminal import add_config_option, add_json_option, paint, text_width
+from pipeline.cli.terminal import add_config_option, add_json_option, paint, print_answer, text_width
 from pipeline.config.mail import Alertmanager
 from pipeline.config.pipeline_config import Cluster, PipelineConfig
 from pipeline.config.schedule import plan_schedule
@@ -36,9 +35,6 @@ _SICK_EXIT_CODE = 2
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Checks Java, jars, versions, configuration, sources, mail; says what to do. Exits with 2 if anything is wrong."
-    )
     add_config_option(parser)
     add_json_option(parser)
 
@@ -50,9 +46,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             print(as_text(finding), end="", flush=True)
     is_ok = all(finding.is_ok for finding in findings)
-    if args.json:
-        document = {"is_ok": is_ok, "checks": [asdict(finding) for finding in findings]}
-        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+    print_answer(args, {"is_ok": is_ok, "checks": [asdict(finding) for finding in findings]}, "")
     return 0 if is_ok else _SICK_EXIT_CODE
 
 

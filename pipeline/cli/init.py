@@ -1,4 +1,8 @@
-"""`init`: from an address to a verdict: asks the cluster and Prometheus, writes the configuration, runs one window, opens the report."""
+"""Writes a configuration for a running cluster, and runs the newest window that holds records.
+
+Tries the brokers and Prometheus as `doctor` does, writes nothing if they do not answer, never overwrites a file. On a
+terminal it asks for what no option gives, and opens the report.
+"""
 
 import argparse
 import json
@@ -10,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.alerting.message import load_templates
 from pipeline.cli import PROGRAM, main
 from pipeline.cli.doctor import as_text, try_source
 from pipeline.config.pipeline_config import PipelineConfig
@@ -20,14 +25,6 @@ from pipeline.model.window import TimeWindow, format_instant, milliseconds_of, p
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.source import Source, sources_of
 
-_DESCRIPTION = """\
-Writes a configuration for a running cluster, and runs the newest window that holds records: tries the brokers and Prometheus as `doctor` does, writes
-nothing if they do not answer, never overwrites a file. On a terminal it asks for what no option gives, and opens the report.
-"""
-_HEAD = """\
-# partition-health: which broker carries more than its share, and why. `partition-health config` prints every setting,
-# `partition-health doctor` checks this file and what it names. Secrets are never in here: environment variables hold them.
-"""
 _CLIENT_OPTIONS = {
     "security.protocol": "PLAINTEXT (default), SSL, SASL_PLAINTEXT or SASL_SSL",
     "sasl.mechanism": "such as SCRAM-SHA-512",
@@ -44,7 +41,6 @@ _LOOK_BACK = 24  # windows in which traffic is looked for
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = _DESCRIPTION
     add = parser.add_argument
     add("--config", type=Path, metavar="FILE", help="file to write (default: partition-health.yaml)")
     add("--bootstrap-servers", metavar="HOST:PORT,…", help="brokers to ask first")
@@ -121,38 +117,19 @@ def _ask(ask: Callable[[str], str] | None, question: str) -> str:
 def format_config(
     name: str, bootstrap: str, prometheus: str, client: Mapping[str, str], *, warehouse: Path, window: str
 ) -> str:
-    lines = [
-        _HEAD.rstrip(),
-        f"warehouse: {_quote(warehouse)}",
-        f"outbox: {_quote(warehouse / 'mails')}   # mails become files here until mail.smtp is set",
-        f"window: {_quote(window)}   # each is judged by itself; a mail needs several in a row",
-        "clusters:",
-        f"  {_quote(name)}:",
-        "    # owner: kafka-team                       # in mails, and as owner of the DAGs",
-        "    # mail_to: [kafka-team@example.org]",
-        "    # capacity: {4: 2.0}                      # broker 4 is twice as large",
-        "    sources:",
-        "      - kind: live_cluster",
-        f"        bootstrap_servers: {_quote(bootstrap)}",
-    ]
-    if client:
-        lines += ["        client:", *(f"          {key}: {_quote(value)}" for key, value in client.items())]
-    else:
-        lines += ["        # client: {security.protocol: SASL_SSL, sasl.mechanism: SCRAM-SHA-512, …}"]
-    if prometheus:
-        lines += ["      - kind: prometheus", f"        url: {_quote(prometheus)}"]
-        seconds = parse_duration(window).total_seconds()
-        if seconds < _POINTS * 30:  # too short for the default between points
-            step_s = max(5, int(seconds / _POINTS))
-            lines += [f"        step: PT{step_s}S   # a dozen points a window; best is what Prometheus scrapes by"]
-    else:
-        lines += ['      # - {kind: prometheus, url: "http://prometheus:9090"}   # latencies, producers, disks']
-    lines += [
-        "# mail:",
-        "#   to: [platform@example.org]",
-        "#   smtp: {host: mail.example.org, port: 587, user: alerts, password_variable: SMTP_PASSWORD}",
-    ]
-    return "\n".join(lines) + "\n"
+    seconds = parse_duration(window).total_seconds() if prometheus else 0
+    is_short = 0 < seconds < _POINTS * 30  # for the default between points
+    environment = load_templates("pipeline.cli", keep_trailing_newline=True)
+    environment.filters["quote"] = _quote
+    return environment.get_template("partition-health.yaml.j2").render(
+        name=name,
+        bootstrap=bootstrap,
+        prometheus=prometheus,
+        client=client,
+        warehouse=warehouse,
+        window=window,
+        step_s=max(5, int(seconds / _POINTS)) if is_short else None,
+    )
 
 
 def _quote(value: Any) -> str:  # noqa: ANN401 - a text or a path

@@ -1,14 +1,17 @@
-"""`inspect`: what is in these logs, and where an offset or instant lies."""
+"""Shows what is in Kafka logs, without a broker.
+
+That is a row per segment, totals per topic-partition and broker, and whatever is wrong. PATH is a segment file, a
+partition directory, a log directory, or a tree that holds several brokers. Exits with 0 where anything was usable
+(problems are listed), with 3 where nothing was.
+"""
 
 import argparse
-import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from itertools import product
 
 from pipeline.cli.inspect_rows import Row, build_report, lookup_row
-from pipeline.cli.terminal import add_json_option, format_field, show_rows
+from pipeline.cli.terminal import add_json_option, format_field, print_answer, show_rows
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.model.log_tree import DirectoryKind
 from pipeline.model.number_text import escape_hidden
@@ -18,15 +21,9 @@ from pipeline.sources.files.log_lookup import look_up_instant, look_up_offset
 from pipeline.sources.records.segment_summary import summarise_partition
 
 _EPOCH_MS = re.compile(r"[0-9]{1,18}")
-_DESCRIPTION = """\
-Shows what is in Kafka logs, without a broker: a row per segment, totals per topic-partition and broker, and whatever is
-wrong. PATH is a segment file, a partition directory, a log directory, or a tree that holds several brokers.
-Exits with 0 where anything was usable (problems are listed), with 3 where nothing was.
-"""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = _DESCRIPTION
     add = parser.add_argument
     add("paths", nargs="+", metavar="PATH", help="segment file, partition directory, log directory, tree")
     add("--deep", action="store_true", help="decode records: keys, values, headers, most frequent keys")
@@ -54,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
             is_offset = "offset" in target
             way = look_up_offset(*found, target["offset"]) if is_offset else look_up_instant(*found, target["at_ms"])
             report["lookups"].append(lookup_row(way, target))
-    sys.stdout.write(json.dumps(report, indent=1) + "\n" if args.json else format_report(report))
+    print_answer(args, report, lambda: format_report(report))
     if not any(segment.is_usable for partition in partitions for segment in partition.segments):
         raise NothingUsableError("nothing usable in the input")
     return 0

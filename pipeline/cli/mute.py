@@ -1,10 +1,8 @@
-"""`partition-health mute`: mutes an incident, a broker or a cluster until a date, and lists what is muted."""
+"""Mutes an incident, a broker or a cluster until a date, and lists what is muted."""
 
 import argparse
 import difflib
 import fnmatch
-import json
-import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pipeline.alerting.mutes import Mute, read_mutes, write_mutes
-from pipeline.cli.terminal import add_config_option, add_json_option, show_table
+from pipeline.cli.terminal import add_config_option, add_json_option, print_answer, show_table
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.section import format_problems
 from pipeline.config_file import load_config
@@ -29,7 +27,6 @@ _ANYTHING = "*"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = __doc__
     add = parser.add_argument
     add("incident", nargs="?", metavar="INCIDENT", help="such as K-JKT62CWA; without it the mutes are listed")
     add("--until", metavar="INSTANT", help="a date or an instant, UTC where it has no offset")
@@ -48,14 +45,10 @@ def run(args: argparse.Namespace) -> int:
     is_change = args.lift or args.until is not None
     with holding(path.parent, f"{path.name}.lock") if is_change else nullcontext():
         mutes = _change(args, config, path)
-    if args.json:
-        sys.stdout.write(json.dumps([mute.model_dump() for mute in mutes], indent=2) + "\n")
-    elif mutes:
-        head = ("until", "incident", "cluster", "rule", "subject", "reason")
-        rows = [tuple(format_name(mute.model_dump()[name]) for name in head) for mute in mutes]
-        sys.stdout.write(show_table(head, rows))
-    else:
-        print(f"nothing is muted in {path}")
+    documents = [mute.model_dump() for mute in mutes]
+    head = ("until", "incident", "cluster", "rule", "subject", "reason")
+    table = show_table(head, [tuple(format_name(one[name]) for name in head) for one in documents])
+    print_answer(args, documents, table if mutes else f"nothing is muted in {path}\n")
     return 0
 
 

@@ -1,11 +1,9 @@
-"""`partition-health outbox`: messages that are not delivered yet, why, and when they are tried again."""
+"""Lists messages that are not delivered yet, why, and when they are tried again."""
 
 import argparse
-import json
-import sys
 import time
 
-from pipeline.cli.terminal import add_config_option, add_json_option, fields_of, print_error, show_table
+from pipeline.cli.terminal import add_config_option, add_json_option, fields_of, print_answer, print_error, show_table
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError
 from pipeline.jobs import daily_mail, deliver_alerts
@@ -17,7 +15,6 @@ _ALL = "all"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = __doc__
     add = parser.add_argument
     add("--retry", metavar="MESSAGE_ID", help="retry it with the next delivery, even if given up; `all`")
     add("--daily", action="store_true", help="queue today's mail about all clusters, once (mail.daily)")
@@ -55,12 +52,8 @@ def run(args: argparse.Namespace) -> int:
         }
         for message in messages
     ]
-    if args.json:
-        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
-    elif rows:
-        head = tuple(rows[0])[:-1]  # no subjects: too wide
-        sys.stdout.write(show_table(head, [tuple(format_name(str(row[name]), 120) for name in head) for row in rows]))
-    else:
-        sys.stdout.write("everything is delivered\n")
+    head = tuple(rows[0])[:-1] if rows else ()  # no subjects: too wide
+    cells = [tuple(format_name(str(row[name]), 120) for name in head) for row in rows]
+    print_answer(args, rows, show_table(head, cells) if rows else "everything is delivered\n")
     report.check()
     return 0

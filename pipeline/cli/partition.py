@@ -1,24 +1,24 @@
-"""`partition`: which partition each client would choose for a key."""
+"""Says which partition each client would choose for a key.
+
+KEY is text, or bytes as hex:6b6579; text: before it keeps a text that begins with either. '' is the empty key, --null a
+record without a key; -- goes before keys that begin with a dash. "-" in place of a partition: it does not depend on the
+key.
+"""
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.cli.terminal import add_json_option, fields_of, show_table
+from pipeline.cli.terminal import add_json_option, fields_of, print_answer, show_table
 from pipeline.errors import ConfigError, InputError, NothingUsableError
 from pipeline.partitioners.registry import STRATEGIES, check_determinism, find_strategy
 from pipeline.partitioners.strategy import Strategy, check_partition_count, choose_partition
 
 ALL = "all"
-_DESCRIPTION = """\
-KEY is text, or bytes as hex:6b6579; text: before it keeps a text that begins with either. '' is the empty key, --null a
-record without a key; -- goes before keys that begin with a dash. "-" in place of a partition: it does not depend on
-the key.
-"""
 _CHECKED_KEYS = 1000
 _KERNELS_FROM_KEYS = 200  # below, plain Python is done before Numba is imported
 
@@ -31,7 +31,6 @@ class Choice(NamedTuple):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = _DESCRIPTION
     add = parser.add_argument
     add("keys", nargs="*", metavar="KEY", help="text, or hex:…")
     add("--null", action="store_true", help="also a record without a key")
@@ -49,7 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.strategies:
-        sys.stdout.write(format_strategies(as_json=args.json))
+        print_answer(args, [_describe(strategy) for strategy in STRATEGIES.values()], format_strategies)
         return 0
     if not args.strategy or args.partitions is None:
         raise ConfigError("--strategy and --partitions are needed; --strategies lists the names")
@@ -64,18 +63,12 @@ def run(args: argparse.Namespace) -> int:
     for choice in choices:
         if choice.reason:
             print(f"{choice.strategy.name}: {format_key(choice.key)}: {choice.reason}", file=sys.stderr)
-    if args.json:
-        described = [
-            {"key_hex": None if c.key is None else c.key.hex(), "strategy": c.strategy.name}
-            | {"partitions": args.partitions, "partition": c.partition}
-            for c in choices
-        ]
-        sys.stdout.write(json.dumps(described, indent=1) + "\n")
-    elif is_comparison:
-        sys.stdout.write(format_comparison(choices))
-    else:
-        rows = [[format_key(c.key), c.strategy.name, _format_partition(c), _explain(c)] for c in choices]
-        sys.stdout.write(show_table(["key", "strategy", "partition", ""], rows, right=frozenset({2})))
+    described = [
+        {"key_hex": None if c.key is None else c.key.hex(), "strategy": c.strategy.name}
+        | {"partitions": args.partitions, "partition": c.partition}
+        for c in choices
+    ]
+    print_answer(args, described, partial(format_comparison if is_comparison else format_choices, choices))
     return 0
 
 
@@ -174,6 +167,11 @@ def _explain(choice: Choice) -> str:
     return choice.strategy.differs if keyless is None else keyless.summary
 
 
+def format_choices(choices: Sequence[Choice]) -> str:
+    rows = [[format_key(c.key), c.strategy.name, _format_partition(c), _explain(c)] for c in choices]
+    return show_table(["key", "strategy", "partition", ""], rows, right=frozenset({2}))
+
+
 def format_comparison(choices: Sequence[Choice]) -> str:
     rows = []
     order = {key: index for index, key in enumerate(dict.fromkeys(choice.key for choice in choices))}
@@ -187,9 +185,7 @@ def format_comparison(choices: Sequence[Choice]) -> str:
     return show_table(["key", "partition", "strategy", "client"], rows, right=frozenset({1}))
 
 
-def format_strategies(*, as_json: bool) -> str:
-    if as_json:
-        return json.dumps([_describe(strategy) for strategy in STRATEGIES.values()], indent=1) + "\n"
+def format_strategies() -> str:
     rows = []
     for strategy in STRATEGIES.values():
         for index, use in enumerate(strategy.uses):

@@ -1,11 +1,16 @@
-"""`replay`: replays recorded traffic through the current setup (the back-test) and each candidate."""
+"""Replays the traffic of log directories through the current setup and every candidate.
+
+It infers the producers' partitioner and settings; the current setup is a back-test against what was observed. Stores
+nothing. PATH is a log directory or a tree that holds several brokers. Figures are medians over the seeds; nine of ten
+real runs lie within the ranges. It runs on Sail where the extra `sail` is installed, which starts in a second, else on
+Spark on this machine.
+"""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import itertools
-import json
 import sys
 import tempfile
 import textwrap
@@ -15,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.terminal import add_json_option, show_table, text_width
+from pipeline.cli.terminal import add_json_option, print_answer, show_table, text_width
 from pipeline.errors import ConfigError
 from pipeline.model.promise import Trust
 from pipeline.model.window import milliseconds_of
@@ -26,18 +31,11 @@ if TYPE_CHECKING:
     from pipeline.cli.replay_inputs import ReplayInputs
     from pipeline.runs import Row, RunContext
 
-_DESCRIPTION = """\
-Reads log directories, infers the producers' partitioner and settings, and replays their traffic through this current
-setup (a back-test against what was observed) and through every candidate. Stores nothing. PATH is a log directory or a tree that holds several
-brokers. Figures are medians over the seeds; nine of ten real runs lie within the ranges. It runs on Sail where the extra `sail`
-is installed, which starts in a second, else on Spark on this machine.
-"""
 _MOST_SEEDS = 1_000
 _TOLD_EVERY_S = 10  # where stderr is no terminal
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = _DESCRIPTION
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="log directory, or tree of several brokers")
     parser.add_argument(
         "--metrics",
@@ -67,10 +65,7 @@ def run(args: argparse.Namespace) -> int:
     inputs = read_inputs(args)
     with tempfile.TemporaryDirectory(prefix="partition-health-") as folder:
         document = _replay(inputs, Path(folder))
-    if args.json:
-        sys.stdout.write(json.dumps(document, indent=1, allow_nan=False) + "\n")
-    else:
-        sys.stdout.write(format_replay(document))
+    print_answer(args, document, lambda: format_replay(document))
     return 0
 
 

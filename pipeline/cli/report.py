@@ -1,4 +1,7 @@
-"""`partition-health report`: one HTML file about a cluster, or about all of them, that opens without a network."""
+"""Writes the report: what is wrong, since when, what to do, and the data behind all of it.
+
+It reads the tables and changes nothing. Every run of the DAG `health` writes one too.
+"""
 
 import argparse
 import re
@@ -14,14 +17,8 @@ from pipeline.model.window import TimeWindow, milliseconds_of, parse_duration
 from pipeline.report.page import gather_report, render_report, write_report
 from pipeline.runs import plan_runs
 
-_DESCRIPTION = """\
-Writes the report: what is wrong, since when, what to do; brokers, topics, keys, latency, the replay, and the data
-behind all of it. It reads the tables and changes nothing. Every run of the DAG `health` writes one too.
-"""
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = _DESCRIPTION
     add_config_option(parser)
     add = parser.add_mutually_exclusive_group().add_argument
     add("--window", metavar="START/DURATION", help="the period; its newest judged window is shown in full")

@@ -1,9 +1,7 @@
-"""`partition-health run`: the whole pipeline without Airflow, the same steps in the same order."""
+"""Runs the whole pipeline without Airflow: the same steps in the same order."""
 
 import argparse
-import json
 import os
-import sys
 import time
 import uuid
 from collections import deque
@@ -17,7 +15,7 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-from pipeline.cli.terminal import add_config_option, add_json_option, paint, print_error
+from pipeline.cli.terminal import add_config_option, add_json_option, paint, print_answer, print_error
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.environment import count_steps_at_once
@@ -152,7 +150,6 @@ def _work(theirs: Connection, steps: tuple[Step, ...]) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = __doc__
     add = parser.add_argument
     add_config_option(parser)
     add(
@@ -199,8 +196,7 @@ def run(args: argparse.Namespace) -> int:
         "mails": [address for report in delivered for _, address in report.deliveries],
         "row_counts": count_rows(config.warehouse) if args.json or args.verbose else {},
     }
-    text = json.dumps(document, indent=2) + "\n" if args.json else _as_text(document, with_counts=args.verbose)
-    sys.stdout.write(text)
+    print_answer(args, document, lambda: _as_text(document, with_counts=args.verbose))
     for report in delivered:
         report.check()
     if errors and len(runs) > 1:

@@ -1,16 +1,19 @@
-"""`simulate`: what another producer version or setting would do with a traffic, brokers and delays included."""
+"""Says what another producer version or setting would do with a traffic, brokers and delays included.
+
+SCENARIO is a built-in one (--list) or a file in YAML (--schema). Every variant is simulated with the same seeds; prints
+medians, and the range from 5 % to 95 % of the seeds.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.cli.terminal import add_json_option, show_table, text_width
+from pipeline.cli.terminal import add_json_option, print_answer, show_table, text_width
 from pipeline.errors import ConfigError
 from pipeline.progress import Progress
 
@@ -19,16 +22,11 @@ if TYPE_CHECKING:  # they load Arrow and Numba
     from pipeline.simulator.scenario.scenario_section import Evidence
     from pipeline.simulator.summary import Range, VariantSummary
 
-_DESCRIPTION = """\
-SCENARIO is a built-in one (--list) or a file in YAML (--schema). Every variant is simulated with the same seeds; prints
-medians, and the range from 5 % to 95 % of the seeds.
-"""
 _MOST_SEEDS = 100_000
 _PLOT_FORMATS = ("png", "svg", "pdf")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = _DESCRIPTION
     parser.add_argument("scenario", nargs="?", metavar="SCENARIO", help="a built-in scenario, or a YAML file")
     parser.add_argument("--seeds", type=int, default=20, metavar="K", help="how many seeds (20)")
     parser.add_argument("--first-seed", type=int, default=1, metavar="N", help="the first of them (1)")
@@ -67,10 +65,7 @@ def run(args: argparse.Namespace) -> int:
             args.plot.write_bytes(render_simulation(scenario, summaries, args.plot.suffix.removeprefix(".").lower()))
         except OSError as error:
             raise ConfigError(f"{args.plot}: {error.strerror}") from error
-    if args.json:
-        sys.stdout.write(json.dumps(describe_scenario(scenario, summaries), indent=1, allow_nan=False) + "\n")
-    else:
-        sys.stdout.write(format_summaries(scenario, summaries))
+    print_answer(args, describe_scenario(scenario, summaries), lambda: format_summaries(scenario, summaries))
     return 0
 
 

@@ -1,4 +1,8 @@
-"""`sql`: Spark SQL with every table by its name; a shell where no statement is given."""
+"""Runs one statement, or opens a shell; statements piped in are run one after the other.
+
+Tables are known by their names, such as gold.broker_share; `partition-health tables` lists them. Instants are in UTC.
+Only queries run: nothing is written, and no file outside the tables is read.
+"""
 
 import argparse
 import contextlib
@@ -42,15 +46,9 @@ _WITHOUT_DELTA = {"spark.sql.extensions": "", "spark.sql.catalog.spark_catalog":
 _QUERY = re.compile(r"[\s(]*(select|with|from|values)\b", re.IGNORECASE)
 _OF_FILES = re.compile(r"@|\bas\s+of\b|_metadata\b|\binput_file|\btable_changes|\bdelta\b", re.IGNORECASE)
 """What asks for an earlier version of a table or for its files."""
-_DESCRIPTION = """\
-Runs one statement, or opens a shell; statements piped in are run one after the other. Tables are known by their names,
-such as gold.broker_share; `partition-health tables` lists them. Instants are in UTC. Only
-queries run: nothing is written, and no file outside the tables is read.
-"""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = _DESCRIPTION
     parser.add_argument("statement", nargs="?", metavar="SELECT …", help="statement to run; without it a shell opens")
     add_config_option(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document per statement: a list of rows")

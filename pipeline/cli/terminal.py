@@ -1,10 +1,11 @@
 """What commands share: options, and aligned columns that fit a terminal, with colour for verdicts besides their words."""
 
 import argparse
+import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,12 @@ def add_config_option(parser: argparse.ArgumentParser) -> None:
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def print_answer(args: argparse.Namespace, document: object, text: str | Callable[[], str]) -> None:
+    """Prints what a command answers: with `--json` its document, else its text."""
+    shown = json.dumps(document, indent=1) + "\n" if args.json else text if isinstance(text, str) else text()
+    sys.stdout.write(shown)
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> str:

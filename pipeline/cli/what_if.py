@@ -1,23 +1,25 @@
-"""`partition-health what-if`: shares and usable capacity after a change of brokers, traffic or placement."""
+"""Shares and usable capacity after a change of brokers, traffic or placement.
+
+Based on the newest judged window; nothing is changed.
+"""
 
 import argparse
-import json
-import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import ByteSize, TypeAdapter
+from pydantic import ByteSize, TypeAdapter, ValidationError
 
 from pipeline.advice.following import Ends, LeaderReplay
 from pipeline.advice.what_ifs import ClusterChange, Following, Foreseen, PlacedCluster, foresee, pin_following
 from pipeline.cli import what_if_zones
-from pipeline.cli.terminal import add_config_option, add_json_option, print_error
+from pipeline.cli.terminal import add_config_option, add_json_option, print_answer, print_error
 from pipeline.cli.what_if_text import as_table, format_what_if, says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
-from pipeline.config.sections import BrokerId, Factor, WhatIf
+from pipeline.config.section import format_problems
+from pipeline.config.sections import WhatIf
 from pipeline.config.yaml_file import read_text
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, NothingUsableError
@@ -37,16 +39,15 @@ from pipeline.verdicts.rules import find_doubt
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.description = f"{__doc__} Based on the newest judged window; nothing is changed."
     add = parser.add_argument
     add_config_option(parser)
     add("--cluster", metavar="NAME", help="which cluster of the configuration; needed where there are several")
     several: dict[str, Any] = {"action": "append", "default": []}
-    add("--add-broker", metavar="ID[:RACK]", type=_new_broker, help="one more broker", **several)
+    add("--add-broker", metavar="ID[:RACK]", help="one more broker", **several)
     add("--lose-broker", metavar="ID", type=int, help="a broker that is gone", **several)
     add("--lose-rack", metavar="RACK", help="a rack whose brokers are gone", **several)
-    add("--resize-broker", metavar="ID=FACTOR", type=_factor(int), help="a broker of another size", **several)
-    add("--grow", metavar="TOPIC=FACTOR", type=_factor(str), help="a topic with more traffic, or less", **several)
+    add("--resize-broker", metavar="ID=FACTOR", help="a broker of another size", **several)
+    add("--grow", metavar="TOPIC=FACTOR", help="a topic with more traffic, or less", **several)
     add("--reassignment", metavar="FILE", type=Path, help="JSON as kafka-reassign-partitions reads it")
     add("--plan", metavar="FILE", type=Path, help="write the reassignment that evens the load out to FILE")
     add(
@@ -60,21 +61,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def _new_broker(text: str) -> PlacementBroker:
-    number, _, rack = text.partition(":")
-    return PlacementBroker(broker_id=TypeAdapter(BrokerId).validate_python(number), rack=rack or None)
-
-
-def _factor(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, float]]:
-    def read(text: str) -> tuple[Any, float]:
-        name, _, factor = text.rpartition("=")
-        return kind(name), TypeAdapter(Factor).validate_python(factor)
-
-    return read
+def _read_change(args: argparse.Namespace) -> WhatIf:
+    brokers = {number: rack for number, _, rack in (text.partition(":") for text in args.add_broker)}
+    sizes = {number: factor for number, _, factor in (text.rpartition("=") for text in args.resize_broker)}
+    growth = {topic: factor for topic, _, factor in (text.rpartition("=") for text in args.grow)}
+    asked = {"add_brokers": brokers, "lose_brokers": args.lose_broker, "lose_racks": args.lose_rack}
+    try:
+        return WhatIf.model_validate(
+            {**asked, "resize_brokers": sizes, "grow": growth, "reassignment": args.reassignment}
+        )
+    except ValidationError as error:
+        raise ConfigError(format_problems(error, WhatIf)) from error
 
 
 def run(args: argparse.Namespace) -> int:
-    config = load_config(args.config)
+    config, asked = load_config(args.config), _read_change(args)
     if args.cluster is None and len(config.clusters) > 1:
         raise ConfigError(f"say which cluster: --cluster {' or '.join(config.clusters)}")
     now_ms = time.time_ns() // 1_000_000  # the command line is where the clock is read
@@ -87,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     if (not_judged := explain_doubt(run, window)) is not None:
         print_error(f"window {window}: {not_judged}; shares may be others than those below")
     if args.zones is not None:
-        return what_if_zones.run(run, window, args.zones, target_ratio=target, plan=args.plan, as_json=args.json)
+        return what_if_zones.run(run, window, args)
     now, follows = _load_cluster(run, window)
     max_moved_bytes = run.cluster.max_moved_bytes if args.max_moved is None else args.max_moved
 
@@ -99,25 +100,16 @@ def run(args: argparse.Namespace) -> int:
     if args.configured:
         changes = [(name, work_out(_change_of(change))) for name, change in run.cluster.what_ifs.items()]
         documents = [{"name": name, "not_judged": not_judged, **_describe(now, one, follows)} for name, one in changes]
-        as_json = json.dumps({"window": str(window), "what_ifs": documents}, indent=2) + "\n"
-        sys.stdout.write(as_json if args.json else says_window(window) + as_table(documents))
-        return 0
-    foreseen = work_out(
-        ClusterChange(
-            added=tuple(args.add_broker),
-            lost=frozenset(args.lose_broker),
-            lost_racks=frozenset(args.lose_rack),
-            sizes=dict(args.resize_broker),
-            growth=dict(args.grow),
-            replicas=_read_replicas(args.reassignment),
+        print_answer(
+            args, {"window": str(window), "what_ifs": documents}, lambda: says_window(window) + as_table(documents)
         )
-    )
+        return 0
+    foreseen = work_out(_change_of(asked))
     if args.plan is not None:
         moves = ((move.topic, move.partition, move.new_replicas) for move in foreseen.plan.moves)
         args.plan.write_text(format_reassignment(moves) + "\n", encoding="utf-8")
     document = {"window": str(window), "not_judged": not_judged, **_describe(now, foreseen, follows)}
-    text = json.dumps(document, indent=2) + "\n"
-    sys.stdout.write(text if args.json else says_window(window) + format_what_if(document, foreseen, target))
+    print_answer(args, document, lambda: says_window(window) + format_what_if(document, foreseen, target))
     return 0
 
 
@@ -151,18 +143,15 @@ def _load_cluster(run: RunContext, window: TimeWindow) -> tuple[PlacedCluster, t
 
 
 def _change_of(given: WhatIf) -> ClusterChange:
+    path = given.reassignment
     return ClusterChange(
         added=tuple(PlacementBroker(broker_id=one, rack=rack or None) for one, rack in given.add_brokers.items()),
         lost=frozenset(given.lose_brokers),
         lost_racks=frozenset(given.lose_racks),
         sizes=given.resize_brokers,
         growth=given.grow,
-        replicas=_read_replicas(given.reassignment),
+        replicas={} if path is None else parse_reassignment(read_text(path), path=path),
     )
-
-
-def _read_replicas(path: Path | None) -> dict[tuple[str, int], tuple[int, ...]]:
-    return {} if path is None else parse_reassignment(read_text(path), path=path)
 
 
 def _describe(now: PlacedCluster, foreseen: Foreseen, follows: tuple[int, ...]) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """The zones of `partition-health what-if`: bytes and money between zones, and brokers' shares as a replay says them."""
 
 import argparse
-import json
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +10,7 @@ from typing import Any
 
 from pipeline.advice.following import LeaderReplay, predict_following
 from pipeline.advice.what_ifs import ZoneChange, ZoneState, ZoneWhatIf, describe_zones, price, work_out
-from pipeline.cli.terminal import format_table
+from pipeline.cli.terminal import format_table, print_answer
 from pipeline.cli.what_if_text import says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment
 from pipeline.config.replay import Candidate
@@ -41,14 +39,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(
-    run: RunContext, window: TimeWindow, change: ZoneChange, *, target_ratio: float, plan: Path | None, as_json: bool
-) -> int:
+def run(run: RunContext, window: TimeWindow, args: argparse.Namespace) -> int:
     placed, found = load_placement(run, window)
     zones = run.cluster.zones
     brokers = [replace(one, rack=zones.brokers.get(one.broker_id, one.rack)) for one in found]
     loads = load_zone_loads(run, window)
-    worked = work_out(change, placed, brokers, loads, target_ratio=target_ratio)
+    plan: Path | None = args.plan
+    worked = work_out(args.zones, placed, brokers, loads, target_ratio=run.cluster.gate.resolves_at)
     worked, reasons = _replay(run, window, worked, brokers)
     if plan is not None:
         moves = ((move.topic, move.partition, move.new_replicas) for move in worked.moves)
@@ -65,8 +62,7 @@ def run(
         "notes": describe_zones(brokers, loads),
         "not_replayed": reasons,
     }
-    as_text = partial(format_zone_what_if, document, worked, run.cluster.gate.limit_ratio, plan)
-    sys.stdout.write(json.dumps(document, indent=2) + "\n" if as_json else as_text())
+    print_answer(args, document, partial(format_zone_what_if, document, worked, run.cluster.gate.limit_ratio, plan))
     return 0
 
 

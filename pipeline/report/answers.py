@@ -1,14 +1,15 @@
-"""Asks the tables a statement of `queries` and keeps the answer with the Spark SQL that gives the same rows."""
+"""Asks the tables a statement of the folder `sql`; keeps the answer with the Spark SQL that gives the same rows."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from typing import Any, Literal
 
 from pipeline.config.storage import Folder
+from pipeline.measures.disks import NO_END_HOURS
 from pipeline.model.number_text import format_cell, format_name
 from pipeline.model.window import TimeWindow, format_instant, milliseconds_of
-from pipeline.report.queries import NEWEST
 from pipeline.runs import RunContext
 from pipeline.storage.durability import has_table
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text, sql_instant, sql_text
@@ -52,8 +53,13 @@ class Asker:
     period: TimeWindow
     window: TimeWindow
 
-    def ask(self, name: str, template: str, values: Mapping[str, str] | None = None) -> Answer:
-        """The answer to a statement of `queries`, named as its chart; `values`: for braces both languages write alike."""
+    def ask(self, name: str, values: Mapping[str, str] | None = None) -> Answer:
+        """The answer to a statement of `sql/`, which Spark and DataFusion read alike; its order is total."""
+        statement = files("pipeline.report").joinpath(f"sql/{name}.sql").read_text(encoding="utf-8").rstrip()
+        return self.answer(name, statement, values)
+
+    def answer(self, name: str, template: str, values: Mapping[str, str] | None = None) -> Answer:
+        """Answers SQL; what stands in its braces is filled in from `values`, or says of which cluster and time rows are."""
         spark = template.format(**self._literals(sql_text, sql_instant), **(values or {}))
         tables = {one.replace(".", "_"): _BY_NAME[one] for one in _TABLE.findall(template)}
         ours = _TABLE.sub(lambda one: one[0].replace(".", "_"), template).format(
@@ -63,12 +69,17 @@ class Asker:
         return Answer(name=name, sql=f"{spark};", columns=tuple(rows.column_names), rows=tuple(rows.to_pylist()))
 
     def _literals(self, text: Any, instant: Any) -> dict[str, str]:  # noqa: ANN401 - two functions of one shape
+        cluster, window = text(self.cluster), instant(self.window.start_ms)
+        first, end = instant(self.period.start_ms), instant(self.period.end_ms)
+        day = f"DATE'{format_instant(self.window.start_ms)[:10]}'"
         return {
-            "cluster": text(self.cluster),
-            "first": instant(self.period.start_ms),
-            "end": instant(self.period.end_ms),
-            "window": instant(self.window.start_ms),
-            "date": f"DATE'{format_instant(self.window.start_ms)[:10]}'",
+            "cluster": cluster,
+            "first": first,
+            "end": end,
+            "in_period": f"cluster = {cluster} AND window_start >= {first} AND window_start < {end}",
+            "in_window": f"cluster = {cluster} AND window_start = {window}",
+            "on_day": f"cluster = {cluster} AND window_date = {day} AND window_start = {window}",
+            "no_end_hours": f"{NO_END_HOURS}",
         }
 
 
@@ -78,7 +89,7 @@ def ask_newest(run: RunContext, until_ms: int) -> Asker | None:
         return None  # before the first run
     until = TimeWindow(0, until_ms)
     asker = Asker(warehouse=run.warehouse, cluster=run.cluster_name, period=until, window=until)
-    (row,) = asker.ask("newest", NEWEST).rows
+    (row,) = asker.ask("newest").rows
     return None if row["newest"] is None else replace(asker, window=run.window_at(milliseconds_of(row["newest"])))
 
 
@@ -188,8 +199,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    name: str
-    sql: str
+    name: str  # its statement's
     title: str | Callable[[Rows], str]
     says: str | Callable[[Rows], str]  # what there is to see, in a sentence
     columns: tuple[ChartColumn, ...]  # the plot stands after the first
@@ -198,6 +208,7 @@ class Chart:
     scale: Callable[[Sequence[float]], Scale] | None = None  # of all values drawn; else from 0 to the largest
     values: Mapping[str, str] | None = None  # for braces of the statement
     select: Callable[[Rows], Rows] = lambda rows: rows
+    suffix: str = ""  # of its answer's name, where a page has several of its statement
     most_rows: int | None = None  # drawn; title and sentence are about all
     is_marked: Cell = lambda _: False
     key: Cell = lambda _: None  # what the page's filter looks at

@@ -13,7 +13,6 @@ from pipeline.model.number_text import (
     format_points,
     format_ratio,
 )
-from pipeline.report import queries
 from pipeline.report.answers import AnswerRow, Chart, ChartColumn, Point, Rows, Scale, Words, format_words
 
 _MINUS = "\N{MINUS SIGN}"
@@ -53,7 +52,7 @@ def _fair_times(name: str, row: AnswerRow) -> float | None:
 
 
 SHARES = Chart(
-    name="shares", sql=queries.SHARES, title="Brokers' shares of the bytes", says=_say_shares, most_rows=_SHOWN_BROKERS,
+    name="shares", title="Brokers' shares of the bytes", says=_say_shares, most_rows=_SHOWN_BROKERS,
     columns=(
         BROKER,
         ChartColumn("share", "share", format_share),
@@ -81,7 +80,7 @@ def causes_of(broker: int, explained: Sequence[str] = ()) -> Chart:
         )
 
     return Chart(
-        name="causes", sql=queries.CAUSES, says=say, select=lambda rows: tuple(_steps(broker, rows)),
+        name="causes", says=say, select=lambda rows: tuple(_steps(broker, rows)),
         title=lambda rows: f"Why broker {broker} is {'above' if rows[-1]['end'] >= rows[0]['end'] else 'below'} its fair share",
         columns=(Words("term", "term"), ChartColumn("points", "text")),
         marks=(Point(lambda row: row["kind"], "end", start="start"),),
@@ -136,7 +135,7 @@ def _mean_over(name: str, row: AnswerRow) -> float | None:
 
 
 LATENCY = Chart(
-    name="latency", sql=queries.LATENCY, title="How long producers wait for each broker", says=_say_latency,
+    name="latency", title="How long producers wait for each broker", says=_say_latency,
     select=lambda rows: [row for row in rows if row["request_latency_avg_ms"] is not None], most_rows=_SHOWN_BROKERS,
     columns=(
         BROKER,
@@ -171,7 +170,7 @@ def _carried(row: AnswerRow) -> float:
 
 
 ROOM = Chart(
-    name="room", sql=queries.ROOM, title="Usable capacity", says=_say_room,
+    name="room", title="Usable capacity", says=_say_room,
     select=lambda rows: [row for row in rows if row["share_ratio"]], most_rows=_SHOWN_BROKERS,
     scale=lambda _: Scale(0.0, 1.04),
     columns=(
@@ -203,7 +202,7 @@ def _format_wait(waited_ms: float) -> str:
 
 
 WAITING = Chart(
-    name="waiting", sql=queries.WAITING, title="What holds producers up", says=_say_waiting,
+    name="waiting", title="What holds producers up", says=_say_waiting,
     columns=(
         Words("client", "client_id"),
         ChartColumn("in the queue", "queue_time_ms", _format_wait),

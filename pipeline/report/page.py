@@ -15,7 +15,6 @@ from pipeline.errors import NothingUsableError, PipelineError
 from pipeline.files import replace_file
 from pipeline.model.number_text import escape_hidden, format_between, format_bytes, format_clock, format_name
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.report import queries
 from pipeline.report.answers import Asker, Chart, ChartColumn, DrawnTable, Point, Rows, Words, ask_newest, cell_of
 from pipeline.report.brokers import LATENCY, ROOM, SHARES, WAITING, causes_of
 from pipeline.report.status import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES, Status, find_status
@@ -54,7 +53,7 @@ def _say(rows: Rows) -> str:
 
 
 ZONES = Chart(
-    name="zones", sql=queries.ZONES, title="Bytes from zone to zone", says=_say, most_rows=_SHOWN,
+    name="zones", title="Bytes from zone to zone", says=_say, most_rows=_SHOWN,
     columns=(
         Words("kind", "kind"),
         Words("zones", lambda row: f"{row['from_zone'] or 'not known'} to {row['to_zone'] or 'not known'}"),
@@ -99,11 +98,11 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
     ensure_tables(run.warehouse, (PROMISES, FORECAST, VERDICTS, INCIDENTS, BROKER_SHARE, ZONE_TRAFFIC))
     window = newest.window
     asker = replace(newest, period=TimeWindow(window.end_ms - length_ms, window.end_ms))
-    verdicts = asker.ask("verdicts", queries.STRIP)
+    verdicts = asker.ask("verdicts")
     first_ms = min((milliseconds_of(row["window_start"]) for row in verdicts.rows), default=window.start_ms)
     span = TimeWindow(first_ms, window.end_ms)
     status = find_status(run, window)
-    strip = draw_strip(verdicts, asker.ask("incidents", queries.INCIDENTS), span, run.window_ms)
+    strip = draw_strip(verdicts, asker.ask("incidents"), span, run.window_ms)
     data_docs = run.config.data_docs_index(run.cluster_name)
     folder = run.config.report_path(run.cluster_name, window.start_ms).parent
     return ClusterReport(
@@ -119,24 +118,22 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
 
 
 def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[ReportSection, ...]:
-    shares = asker.ask(SHARES.name, SHARES.sql)
+    shares = asker.ask(SHARES.name)
     fair = {row["broker_id"]: row["expected_share"] for row in shares.rows}
     explained = status.explained or dict.fromkeys((*fair, 0)[:1], ())  # else of the highest share ratio
     first = next(iter(explained))
 
     def draw(*charts: Chart) -> tuple[DrawnTable, ...]:
-        drawn = (chart.draw(asker.ask(chart.name, chart.sql, chart.values)) for chart in charts)
+        answers = (replace(asker.ask(one.name, one.values), name=f"{one.name}{one.suffix}") for one in charts)
+        drawn = (chart.draw(answer) for chart, answer in zip(charts, answers, strict=True))
         return tuple(chart for chart in drawn if chart is not None)
 
     def of_each(chart_of: Callable[[int], Chart]) -> tuple[Chart, ...]:
-        charts = {broker: chart_of(broker) for broker in explained}
-        others = {broker: chart for broker, chart in charts.items() if broker != first}
-        rest = {broker: replace(chart, name=f"{chart.name}_{broker}") for broker, chart in others.items()}
-        return tuple((charts | rest).values())
+        return tuple(replace(chart_of(one), suffix="" if one == first else f"_{one}") for one in explained)
 
     causes = of_each(lambda broker: causes_of(broker, explained[broker]))
     topics = of_each(lambda broker: topics_of(broker, fair.get(broker, 0.0)))
-    by_topic = asker.ask(topics[0].name, topics[0].sql, topics[0].values)
+    by_topic = asker.ask(topics[0].name, topics[0].values)
     zones = draw(ZONES)
     return (
         ReportSection(
@@ -145,7 +142,7 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
         ),
         ReportSection(
             name="topics", title="Topics, partitions, keys", rows=draw(*topics, *of_each(partitions_of), HOT_KEYS),
-            heat=draw_heat_map(asker.ask("partitions", queries.PARTITIONS), by_topic, first),
+            heat=draw_heat_map(asker.ask("partitions"), by_topic, first),
         ),
         ReportSection(
             name="latency", title="Latency and room", lines=LATENCY_LINES.draw(asker, shares, strip),

@@ -12,7 +12,6 @@ from pipeline.model.incident import IncidentChange
 from pipeline.model.number_text import format_clock, format_count, format_name, format_percent, format_span
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.report import queries
 from pipeline.report.answers import AnswerRow, Chart, ChartColumn, Point, Rows, Scale, Words, format_known, format_words
 from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL, format_measure
 from pipeline.runs import RunContext
@@ -126,7 +125,7 @@ def _say_count(name: str, some: str, none: str, rows: Rows) -> str:
 
 
 SOURCES = Chart(
-    name="sources", sql=queries.SOURCES, title="Sources", says=_say_sources, is_shown_empty=True,
+    name="sources", title="Sources", says=_say_sources, is_shown_empty=True,
     scale=lambda _: Scale(0.0, 1.0),
     columns=(
         Words("source", "source", str),
@@ -142,7 +141,7 @@ SOURCES = Chart(
 )  # fmt: skip  # a table: short fields share a line
 
 JUDGED = Chart(
-    name="judged", sql=queries.JUDGED, title="Above a limit in this window",
+    name="judged", title="Above a limit in this window",
     says=lambda rows: "Failing first; a warning fails once it has lasted long enough." if rows else "Nothing is above its limit.",
     is_shown_empty=True,
     columns=(
@@ -157,7 +156,7 @@ JUDGED = Chart(
 )  # fmt: skip  # a table: short fields share a line
 
 QUARANTINE = Chart(
-    name="quarantine", sql=queries.QUARANTINE, title="Quarantine",
+    name="quarantine", title="Quarantine",
     says=partial(_say_count, "place_count", "places in the input were refused or are suspect.", "No input was refused."),
     is_shown_empty=True,
     columns=(
@@ -170,7 +169,7 @@ QUARANTINE = Chart(
 )  # fmt: skip  # a table: short fields share a line
 
 ABSTENTIONS = Chart(
-    name="abstentions", sql=queries.ABSTENTIONS, title="Abstentions",
+    name="abstentions", title="Abstentions",
     says=partial(_say_count, "subject_count", "subjects were not judged.", "Every subject was judged."),
     is_shown_empty=True,
     columns=(

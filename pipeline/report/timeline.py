@@ -8,7 +8,6 @@ from typing import Any
 
 from pipeline.model.number_text import format_clock, format_ms, format_name, format_percent
 from pipeline.model.window import DAY_MS, TimeWindow, milliseconds_of
-from pipeline.report import queries
 from pipeline.report.answers import BAND, STRIPS_SHOWN, Answer, AnswerRow, Asker, Mark, Scale, pivot_columns
 from pipeline.report.brokers import is_above
 from pipeline.rules import format_measure
@@ -84,8 +83,6 @@ def _incident(row: AnswerRow, axis: Scale, span: TimeWindow, window_ms: int) -> 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartOverWindows:
     name: str
-    sql: str
-    ranks: str  # the statement by which brokers are ordered
     expression: str  # what a broker's line shows
     title: str
     says: str
@@ -95,10 +92,10 @@ class ChartOverWindows:
 
     def draw(self, asker: Asker, shares: Answer, strip: TimeStrip) -> tuple[dict[str, Any], ...]:
         """A line per broker, broken where windows are missing, in a box of 1000 by 100; with a band every line has a strip of its own."""
-        brokers = [row["broker_id"] for row in asker.ask(f"{self.name}_ranks", self.ranks).rows]
+        brokers = [row["broker_id"] for row in asker.ask(f"{self.name}_ranks").rows]
         if not brokers:
             return ()
-        answer = asker.ask(self.name, self.sql, {"columns": pivot_columns(brokers, self.expression)})
+        answer = asker.ask(self.name, {"columns": pivot_columns(brokers, self.expression)})
         limited = [row for row in shares.rows if row["limit_value"]][:1] if self.has_limit else []
         levels = [(row["expected_share"], "fair", "") for row in limited]
         levels += [(row["expected_share"] * row["limit_value"], "limit", "") for row in limited]
@@ -141,12 +138,12 @@ class ChartOverWindows:
 
 
 SHARE_LINES = ChartOverWindows(
-    name="share_lines", sql=queries.SHARE_LINES, ranks=queries.LOUDEST, expression="share",
+    name="share_lines", expression="share",
     title="Shares over the windows", says="Tinted: incidents. Dashed: fair share; solid: limit.",
     order="highest above their fair shares", has_limit=True, write=format_percent,
 )  # fmt: skip  # a table: short fields share a line
 LATENCY_LINES = ChartOverWindows(
-    name="latency_lines", sql=queries.LATENCY_LINES, ranks=queries.SLOWEST, expression="request_latency_avg_ms",
+    name="latency_lines", expression="request_latency_avg_ms",
     title="Mean request latency over the windows", says="Tinted: incidents.", order="slowest", has_limit=False,
     write=format_ms,
 )  # fmt: skip  # a table: short fields share a line

@@ -8,7 +8,6 @@ from typing import Any
 
 from pipeline.model.number_text import format_bytes, format_ms, format_name, format_percent, format_points, format_ratio
 from pipeline.model.promise import Trust
-from pipeline.report import queries
 from pipeline.report.answers import (
     UNKNOWN,
     Answer,
@@ -44,7 +43,7 @@ def topics_of(broker: int, expected_share: float) -> Chart:
         return f"{what}; over all topics they sum to its excess.{between}"
 
     return Chart(
-        name="topics", sql=queries.TOPICS, says=say, select=select, title=f"Topics that make broker {broker} what it is",
+        name="topics", says=say, select=select, title=f"Topics that make broker {broker} what it is",
         values={"broker": f"{broker}", "expected_share": f"{expected_share!r}"},
         columns=(
             TOPIC,
@@ -60,7 +59,7 @@ def topics_of(broker: int, expected_share: float) -> Chart:
 def partitions_of(broker: int) -> Chart:
     signed = partial(format_bytes, sign=True)
     return Chart(
-        name="hot_partitions", sql=queries.HOT_PARTITIONS, values={"broker": f"{broker}"}, key="topic",
+        name="hot_partitions", values={"broker": f"{broker}"}, key="topic",
         title=f"Hottest partitions of broker {broker}",
         says="What is above the mean of a topic's partitions is the sum of the last three, where it was split.",
         columns=(
@@ -116,7 +115,7 @@ def _cell(row: AnswerRow, largest: int, broker: int) -> dict[str, Any]:
 
 
 HOT_KEYS = Chart(
-    name="hot_keys", sql=queries.HOT_KEYS, title="Heaviest keys",
+    name="hot_keys", title="Heaviest keys",
     says=lambda rows: (
         f"{heavy} of them hold more than a partition's part of their topic: no hash spreads these."
         if (heavy := sum(row["is_heavy"] for row in rows))
@@ -172,7 +171,7 @@ def yes_or_no(value: object) -> str:
 
 
 ADVICE = Chart(
-    name="advice", sql=queries.ADVICE, title="What to do, and what each action would bring",
+    name="advice", title="What to do, and what each action would bring",
     says="Share over fair share of the broker, had the window's traffic met the action; best first.",
     columns=(
         Words("action", lambda row: f"{row['rank']}. {_plain('title', row)}", str),
@@ -196,7 +195,7 @@ def _say_promises(rows: Rows) -> str:
 
 
 KEPT_PROMISES = Chart(
-    name="promises", sql=queries.PROMISES, title="What became of earlier advice", says=_say_promises,
+    name="promises", title="What became of earlier advice", says=_say_promises,
     columns=(
         Words("action", lambda row: f"{row['subject']}: {_plain('title', row)}", str),
         ranged("promised", "corrected_ratio", format_ratio),
@@ -224,7 +223,7 @@ def _say_replay(rows: Rows) -> str:
 
 
 REPLAY = Chart(
-    name="replay", sql=queries.REPLAY, title="Observed, back-test, candidates", says=_say_replay,
+    name="replay", title="Observed, back-test, candidates", says=_say_replay,
     scale=lambda values: Scale(1.0, max([1.02 * value for value in values] + [1.1])),
     columns=(
         Words("candidate", lambda row: "back-test" if row["is_baseline"] else short_name(row["candidate"])),
@@ -239,7 +238,7 @@ REPLAY = Chart(
     note=lambda row: row["trust"] if row["is_baseline"] and row["trust"] != Trust.TRUSTED else None,
 )  # fmt: skip  # a table: short fields share a line
 BACK_TESTS = Chart(
-    name="back_tests", sql=queries.BACK_TESTS, title="Can these predictions be trusted?",
+    name="back_tests", title="Can these predictions be trusted?",
     says=lambda rows: (
         f"Back-tests of {sum(bool(row['is_trusted']) for row in rows)} of {len(rows)} topics hold: the share of the broker "
         "predicted worst is within its bar."

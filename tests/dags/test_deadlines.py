@@ -12,7 +12,7 @@ from dags.notifiers import mail_late_run
 for state, run_type in json.loads(sys.argv[1]):
     run = {"dag_id": "health", "dag_run_id": "r", "partition_key": f"{run_type} {state}", "queued_at": "q"}
     mail_late_run({"dag_run": run | {"state": state, "run_type": run_type}, "deadline": {"deadline_time": "d"}})
-print(dag_settings("health", "")["default_args"]["owner"])
+print(dag_settings("health")["default_args"]["owner"])
 """
 IS_TOLD = {
     ("queued", "asset_triggered"): True,

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from great_expectations.checkpoint import ValidationAction
 
-from expectations.measures_gate import check_health
+from expectations.gates import check_health
 from pipeline.config.rules import Gate
 from pipeline.errors import ConfigError, StorageError
 from pipeline.verdicts.broker_share import judge_broker_share

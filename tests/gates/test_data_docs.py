@@ -134,7 +134,7 @@ WRONG = """
 import sys
 from pathlib import Path
 import pipeline.config_file
-from expectations.measures_gate import check_health
+from expectations.gates import check_health
 from tests.gates.test_actions import HOT, gate_run, judge
 run, done = gate_run(Path(sys.argv[1])), []
 check_health(run, judge([HOT] * 3), lambda: done.append(run.config.data_docs_index("lab").exists()))

@@ -5,7 +5,7 @@ Oracle: the verdicts are written out by hand from the shares.
 
 import pytest
 
-from expectations.measures_gate import check_health
+from expectations.gates import check_health
 from pipeline.config.rules import Gate
 from pipeline.verdicts.broker_share import judge_broker_share
 from tests.gates.rows import MINUTE_0_MS, gate_run

@@ -2,7 +2,7 @@
 
 import pytest
 
-from expectations.measures_gate import check_health, check_measured
+from expectations.gates import check_health, check_measured
 from pipeline.config.rules import RuleSettings, fill_rules
 from pipeline.errors import DataGateError
 from pipeline.jobs.judge_health import judge_further_rules

@@ -8,8 +8,7 @@ import shutil
 
 import pytest
 
-from expectations.measures_gate import check_health
-from expectations.replay_gate import add_history
+from expectations.gates import add_history, check_health
 from pipeline.config.rules import Gate
 from pipeline.errors import StorageError
 from pipeline.jobs import ingest

@@ -7,7 +7,7 @@ from itertools import product
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from expectations import gates, measures_gate, replay_gate
+from expectations import gates
 from expectations.checkpoints import run_checkpoint
 from expectations.gate import ask_contents, fetch_rows
 from expectations.reports import make_reports
@@ -84,8 +84,8 @@ def list_batches(run):
     return {
         **{suite: asked for batches in contents for suite, asked in batches.items()},
         **gates.list_ingested(run),
-        **replay_gate.list_replayed(run, run.windows),
-        **measures_gate.list_measured(run, run.windows, verdicts),
+        **gates.list_replayed(run, run.windows),
+        **gates.list_measured(run, run.windows, verdicts),
     }
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from expectations.measures_gate import check_health
+from expectations.gates import check_health
 from pipeline.config_file import load_config
 from pipeline.jobs import ingest, judge_health, measure_rules, score_health
 from pipeline.model.window import TimeWindow

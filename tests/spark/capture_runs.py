@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from expectations import gates
-from expectations.measures_gate import check_health, check_measured
+from expectations.gates import check_health, check_measured
 from pipeline.config_file import load_config
 from pipeline.jobs import (
     deliver_alerts,

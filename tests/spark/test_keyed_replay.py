@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from expectations.replay_gate import check_replayed
+from expectations.gates import check_replayed
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate
 from pipeline.errors import ConfigError, DataGateError
 from pipeline.jobs import replay

@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from expectations.replay_gate import check_replayed
+from expectations.gates import check_replayed
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.jobs import replay
 from pipeline.jobs.replay.load import make_readers

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from expectations import gates
-from expectations.measures_gate import check_health, describe_health
+from expectations.gates import check_health
 from pipeline.jobs import ingest, judge_health, raise_incidents, score_health
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow, instant_of
@@ -14,6 +14,7 @@ from pipeline.runs import plan_runs
 from pipeline.sources.live.connection import connect
 from pipeline.sources.live.plan import choose_slices, plan_fetches
 from pipeline.sources.live.state import read_live_state
+from pipeline.verdicts.rules import describe_verdicts
 from tests.integration.live.runs import (
     kill_once_talked_to,
     live_source,
@@ -269,6 +270,6 @@ def test_a_broker_killed_mid_run_leaves_the_windows_unjudged_and_is_told(spark, 
     (queued,) = stored(config.warehouse, "gold.alert_outbox")
     mail = email.message_from_bytes(queued["payload"])
     assert mail["Subject"].startswith("[DATA MISSING] cluster live: source ")
-    text = describe_health(verdicts, run)
+    text = describe_verdicts(verdicts, cluster=run.cluster_name, gate=run.cluster.gate, window_ms=run.window_ms)
     assert "health is not known, data is missing" in text
     assert "healthy, no broker" not in text

@@ -15,9 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from expectations.gates import check_ingested
-from expectations.measures_gate import check_health, check_measured
-from expectations.replay_gate import check_replayed
+from expectations.gates import check_health, check_ingested, check_measured, check_replayed
 from pipeline.config_file import load_config
 from pipeline.errors import HealthGateError
 from pipeline.jobs import judge_health

@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 from pyspark.sql import functions as F
 
-from expectations.measures_gate import check_health
+from expectations.gates import check_health
 from pipeline.config_file import load_config
 from pipeline.jobs import judge_health, measure_rules, recommend, score_health
 from pipeline.model.window import TimeWindow

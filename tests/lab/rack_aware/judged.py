@@ -69,9 +69,7 @@ def advise(run: RunContext, folder: Path, changes: Sequence[ZoneChange] = tuple(
     for change in changes:
         said = io.StringIO()
         with redirect_stdout(said):
-            what_if_zones.run(
-                run, run.windows[-1], change, target_ratio=run.cluster.gate.resolves_at,
-                plan=folder / f"{change}.json", as_json=True,
-            )  # fmt: skip
+            options = argparse.Namespace(zones=change, plan=folder / f"{change}.json", json=True)
+            what_if_zones.run(run, run.windows[-1], options)
         found[str(change)] = json.loads(said.getvalue())
     return found

@@ -1,5 +1,8 @@
 """What a mail says, in its body and in the files attached. Oracle: plain reading, and an HTML parser."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from pipeline.alerting.content import MailColumn, MailTable, render_table
@@ -7,7 +10,7 @@ from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.config_file import load_config
 from pipeline.evidence.brief import describe_brief
 from pipeline.evidence.incident import ShareCauses
-from tests.unit.alerting.examples import latency, new_evidence, new_recommendation, resolved_evidence
+from tests.unit.alerting.examples import broker_load, latency, new_evidence, new_recommendation, resolved_evidence
 from tests.unit.alerting.rendered_mail import Reader, html_of, render, text_of
 
 ANSWERS_WHEN_NEW = [
@@ -94,10 +97,50 @@ def test_what_happened_in_the_window_stands_before_what_to_do():
 
 def test_the_text_part_can_be_read_alone():
     text = text_of(render(new_evidence(recommendations=(new_recommendation(),))))
-    assert "broker 1 55.0 %, broker 2 22.5 %, broker 3 22.5 %." in text
-    assert "Once action 1 is done: broker 1 35.0 %, broker 2 33.3 %." in text
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "share fair share limit after action 1" in lines
+    assert "> broker 1 55.0 % 33.3 % 40.0 % 35.0 %" in lines
+    assert "broker 2 22.5 % 33.3 % 40.0 % 33.3 %" in lines
+    assert "broker 3 22.5 % 33.3 % 40.0 %" in lines
     assert max(len(line) for line in text.splitlines() if "partition-health" not in line) <= 80
     assert "<" not in text
+
+
+def bars_of(evidence):
+    """Colour and width of each bar of a mail, in per cent of the longest."""
+    html = html_of(render(evidence))
+    found = re.findall(
+        r'<table role="presentation" width="(\d+)%"[^>]*><tr><td style="height:16px;[^"]*background:(#\w+)', html
+    )
+    return [(colour, int(width)) for width, colour in found]
+
+
+def test_bars_are_as_long_as_the_shares_and_only_a_failing_brokers_stands_out():
+    (own, longest), *others = bars_of(new_evidence())
+    assert longest == 100
+    assert [width for _, width in others] == [41, 41]
+    assert own not in {colour for colour, _ in others}
+    assert len({colour for colour, _ in bars_of(resolved_evidence())}) == 1
+
+
+@pytest.mark.parametrize(
+    ("brokers", "widths"),
+    [
+        ([broker_load(1, 0.0)], [0]),
+        ([broker_load(1, 1.0)], [100]),
+        ([broker_load(1, 0.55), replace(broker_load(2, 0.0), share=None)], [100, 0]),
+    ],
+    ids=["no traffic", "one", "a share that is not known"],
+)
+def test_odd_brokers_have_bars(brokers, widths):
+    assert [width for _, width in bars_of(new_evidence(brokers=tuple(brokers)))] == widths
+
+
+def test_of_many_brokers_the_failing_one_and_the_highest_are_shown():
+    loads = [replace(broker_load(number, 0.01 + number / 1000), share_ratio=0.5 + number / 20) for number in range(40)]
+    (section, *_) = describe_broker_share(new_evidence(broker_id=3, brokers=tuple(loads))).sections
+    assert [row[0] for row in section.table.rows] == [f"broker {number}" for number in (3, *range(29, 40))]
+    assert section.table.note == "28 other brokers are below these."
 
 
 def test_a_table_too_wide_for_the_text_wraps_its_widest_words_only():

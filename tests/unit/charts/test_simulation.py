@@ -1,5 +1,7 @@
 """The picture of a simulation. Oracle: its pixels; dots lie where shares and latencies say."""
 
+import subprocess
+import sys
 from io import BytesIO
 
 import numpy as np
@@ -70,3 +72,16 @@ def test_equal_values_give_equal_bytes_and_others_do_not():
 @pytest.mark.parametrize(("file_format", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_formats(file_format, start):
     assert draw(file_format=file_format).startswith(start)
+
+
+def test_matplotlib_is_paid_for_by_pictures_alone_and_pyplot_never():
+    code = """
+import sys
+import pipeline.alerting.message, pipeline.charts
+print("matplotlib" in sys.modules)
+from tests.unit.charts.test_simulation import draw
+draw()
+print("matplotlib.pyplot" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

@@ -25,6 +25,7 @@ CHECKED_ELSEWHERE = {"tuples", "values", "measure_column"}
 """Functions whose table is an argument: those that read it, and one that fails where it is called."""
 _DERIVED = re.compile(r"_(max|count|increase)$")
 _WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+IN_SQL = {word for room in ROOMS for path in (ROOT / room).rglob("*.sql") for word in _WORDS.findall(path.read_text())}
 
 
 def is_read(node):
@@ -67,8 +68,10 @@ def scan(tree):
 def find_misspelt(sources):
     """Of names read in some sources, by path, those that nobody writes; not those in others' spelling, such as `createdBy`."""
     scanned = {path: scan(ast.parse(text)) for path, text in sources.items()}
-    known = OTHERS | {name for table in TABLES for name in table.column_names}.union(
-        *(written for _, written in scanned.values())
+    known = (
+        OTHERS
+        | IN_SQL
+        | {name for table in TABLES for name in table.column_names}.union(*(written for _, written in scanned.values()))
     )
     return [
         f"{path}:{line}: {name}"

@@ -1,0 +1,1 @@
+SELECT path, position, severity, reason FROM bronze.quarantine WHERE {own}
