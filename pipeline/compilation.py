@@ -122,12 +122,13 @@ class Items(Protocol[Item]):
 
 @functools.cache
 def layout_of(record: type) -> np.dtype[Any]:
-    """The layout of a record class with hints from `_SCALARS`, record classes, or `Annotated` items with a length."""
+    """The layout of a record class: what its hints name of `_SCALARS`, record classes, `Annotated` items with a length."""
     if record in _SCALARS:
         return np.dtype(_SCALARS[record])
     fields: list[Any] = [
         (name, np.int64, get_args(hint)[1]) if get_origin(hint) is Annotated else (name, layout_of(hint))
         for name, hint in get_type_hints(record, include_extras=True).items()
+        if get_origin(hint) is Annotated or hint in _SCALARS or hasattr(hint, "__annotations__")
     ]
     return np.dtype(fields, align=True)
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import numpy as np
 
 from pipeline.compilation import Items
+from pipeline.simulator.clients.client import Settings
 from pipeline.simulator.distributions import TABLE_LENGTH
 
 BLOCK_LENGTH = 30  # records whose times are kept together: a block of 256 bytes is four cache lines
@@ -21,8 +22,8 @@ class QuantileTable:
     quantiles: Annotated[Items[int], TABLE_LENGTH]
 
 
-class ProducerState:
-    """A client; its counters come first, named as in `result.ProducerCounter`."""
+class ProducerState(Settings):
+    """A client, its settings (but texts) and its counters, which are named as in `result.ProducerCounter`."""
 
     sent_records: int
     refused_records: int
@@ -34,36 +35,13 @@ class ProducerState:
     last_sent_at_ns: int
     last_done_at_ns: int
     done_body_bytes: int
-    # settings, named as in `client.Settings`
+    # what follows from settings
     is_java: bool
     partitioner: int  # a `partitioners.Placement`
     is_built_in: bool  # KIP-794, as drafted or released
     asks_twice: bool  # the partitioner, if a record finds no batch with room
-    is_adaptive: bool
     is_rack_aware: bool  # KIP-1123
     availability_timeout_ms: int
-    sticky_linger_ns: int
-    batch_bytes: int
-    batch_record_count: int
-    linger_ns: int
-    buffer_memory_bytes: int
-    max_block_ns: int
-    max_request_bytes: int
-    max_in_flight_count: int
-    acks: int
-    is_idempotent: bool
-    retry_count: int
-    backoff_ns: int
-    backoff_max_ns: int
-    backoff_jitter_ppm: int
-    request_timeout_ns: int
-    delivery_timeout_ns: int
-    drains_from_shared_index: bool
-    throttles_itself: bool
-    mutes_partitions: bool
-    drains_ready_only: bool
-    reconnect_backoff_ns: int
-    adds_partitions: bool
     compression_ratio_ppm: int  # -1 is none
     compression_overhead_bytes: int
     # costs, named as in `client.ThreadCosts`
