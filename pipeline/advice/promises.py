@@ -87,22 +87,18 @@ def _doubt_progress(watched: WatchedAdvice) -> str:
 
 def _find_mailed_twin(watched: WatchedAdvice, together: Sequence[WatchedAdvice]) -> str:
     """Names advice in a mail that asks for the same and was carried out: who did so read that, and it is judged; "" for none."""
+    own, advice = list_moves(watched.advice, watched.then), watched.advice
     for other in together:
         is_first = other.is_mailed and (True, other.then.start_ms) > (watched.is_mailed, watched.then.start_ms)
-        if is_first and other.is_done and asks_the_same(other, watched):
-            start = format_clock(other.then.start_ms)
-            return f"the mail about the window from {start} asked for it: {other.advice.title}"
+        if is_first and other.is_done and other.advice.subject == advice.subject:
+            moves = list_moves(other.advice, other.then)
+            asks_the_same = (other.advice.action, other.advice.topic) == (advice.action, advice.topic)
+            if own and moves:  # the same new leader of a partition
+                asks_the_same = any(own.get(place, (-1,))[0] == wanted[0] for place, wanted in moves.items())
+            if asks_the_same:
+                start = format_clock(other.then.start_ms)
+                return f"the mail about the window from {start} asked for it: {other.advice.title}"
     return ""
-
-
-def asks_the_same(one: WatchedAdvice, other: WatchedAdvice) -> bool:
-    """Whether two advices for a broker have an action in common: the same change, or the same new leader of a partition."""
-    if one.advice.subject != other.advice.subject:
-        return False
-    moves = [list_moves(it.advice, it.then) for it in (one, other)]
-    if moves[0] and moves[1]:
-        return any(moves[1].get(place, (-1,))[0] == wanted[0] for place, wanted in moves[0].items())
-    return (one.advice.action, one.advice.topic) == (other.advice.action, other.advice.topic)
 
 
 def _describe(watched: WatchedAdvice) -> Promise:

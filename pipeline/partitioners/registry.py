@@ -173,15 +173,11 @@ def list_families() -> tuple[StrategyFamily, ...]:
     for strategy in STRATEGIES.values():
         if is_replayable(strategy):
             members.setdefault(key_function_of(strategy), []).append(strategy)
-    families = [_family(function, strategies) for function, strategies in members.items()]
+    families = []
+    for function, strategies in members.items():
+        hash_name = next(name for name, column in HASH_COLUMNS.items() if column == function.hash_column)
+        first = min(strategy.name for strategy in strategies)
+        name, leading = _LEADING.get((hash_name, function.mask), (first, first))
+        ordered = sorted((one.name != leading, not one.is_default, one.name) for one in strategies)
+        families.append(StrategyFamily(name, function, tuple(strategy for _, _, strategy in ordered)))
     return tuple(sorted(families, key=lambda family: (_RANKS.get(family.name, len(_RANKS)), family.name)))
-
-
-def _family(function: KeyFunction, strategies: list[Strategy]) -> StrategyFamily:
-    hash_name = next(name for name, column in HASH_COLUMNS.items() if column == function.hash_column)
-    first = min(strategy.name for strategy in strategies)
-    name, leading = _LEADING.get((hash_name, function.mask), (first, first))
-    ordered = sorted(
-        strategies, key=lambda strategy: (strategy.name != leading, not strategy.is_default, strategy.name)
-    )
-    return StrategyFamily(name, function, tuple(strategy.name for strategy in ordered))

@@ -4,7 +4,7 @@ Last bits do not depend on the order of the rows, which differs with the number 
 whole numbers are summed exactly, and rounded once. So equal input gives equal tables on every engine.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
@@ -30,7 +30,6 @@ ARRIVAL_SCHEMA = pa.schema(
     ]
 )
 """Rows of `silver.arrivals` without cluster."""
-ORDER = (*GROUP, "first_ms")  # how chunks are sorted before they are joined
 
 
 def sum_traffic(
@@ -124,23 +123,17 @@ def _known_ms(instant_ms: Column) -> Column:
 
 def join_arrivals(chunks: pa.Table, *, is_named: bool, sampling_rate: float = 1.0) -> pa.Table:
     """Puts arrivals of a session, topic and minute in one order; `is_named`: keys have the numbers of their ids."""
-    ordered = chunks.select(CHUNK_SCHEMA.names).sort_by([(name, "ascending") for name in ORDER])
-    rows = join_sorted(ordered.to_batches(), is_named=is_named, sampling_rate=sampling_rate)
-    return pa.Table.from_batches(rows, ARRIVAL_SCHEMA)
-
-
-def join_sorted(
-    chunks: Iterable[pa.RecordBatch], *, is_named: bool, sampling_rate: float = 1.0
-) -> Iterator[pa.RecordBatch]:
-    """The same for chunks that come in order, some at a time; yields rows of `ARRIVAL_SCHEMA`."""
-    for rows in join_chunks(chunks, is_named=is_named):
+    ordered = chunks.select(CHUNK_SCHEMA.names).sort_by([(name, "ascending") for name in (*GROUP, "first_ms")])
+    joined = []
+    for rows in join_chunks(ordered.to_batches(), is_named=is_named):
         columns = {name: rows[name] for name in rows.schema.names}
         for name in _INSTANTS:
             columns[name] = rows[f"{name}_ms"].cast(pa.timestamp("ms", tz="UTC"))
         columns["count_kind"] = pa.repeat("exact" if sampling_rate == 1 else "sampled", len(rows))
         columns["sampling_rate"] = pa.repeat(float(sampling_rate), len(rows))
         arrays = [columns[field.name].cast(field.type) for field in ARRIVAL_SCHEMA]
-        yield pa.RecordBatch.from_arrays(arrays, schema=ARRIVAL_SCHEMA)
+        joined.append(pa.RecordBatch.from_arrays(arrays, schema=ARRIVAL_SCHEMA))
+    return pa.Table.from_batches(joined, ARRIVAL_SCHEMA)
 
 
 _SUBJECT = ("window_start_ms", "topic", "topic_id", "partition")  # a recreated topic has another id
