@@ -31,6 +31,7 @@ _LATENCIES = ("avg", *LATENCY_QUANTILES, "max")
 RUN_FIGURES = ("throughput_records_per_s", *(f"latency_{name}_ms" for name in _LATENCIES))
 """Of a whole run, in the order of the perf test's last line."""
 Figures = dict[str, float | None]  # by name; None where there is none, such as the latency of no record
+_RunFigures = tuple[Figures, list[Figures], list[Figures], list[Figures]]  # run, brokers, partitions, producers
 
 
 class Range(NamedTuple):
@@ -42,18 +43,10 @@ class Range(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RunFigures:
-    run: Figures  # of the whole run: `RUN_FIGURES`, acknowledged records, their keys and values in bytes
-    brokers: tuple[Figures, ...]
-    partitions: tuple[Figures, ...]  # by partition, counted over all topics
-    producers: tuple[Figures, ...]
-
-
-@dataclass(frozen=True)
 class VariantSummary:
     variant: ScenarioVariant
     seeds: tuple[int, ...]
-    run: Mapping[str, Range]
+    run: Mapping[str, Range]  # `RUN_FIGURES`, acknowledged records, their keys and values in bytes
     brokers: tuple[Mapping[str, Range], ...]
     partitions: tuple[Mapping[str, Range], ...]  # by partition, counted over all topics
     producers: tuple[Mapping[str, Range], ...]
@@ -68,7 +61,7 @@ def summarise_variants(
 ) -> list[VariantSummary]:
     """Simulates every variant with every seed in threads; `on_done` is called after every run, in any thread."""
 
-    def run(task: tuple[ScenarioVariant, int]) -> RunFigures:
+    def run(task: tuple[ScenarioVariant, int]) -> _RunFigures:
         variant, seed = task
         figures = measure_run(simulate(variant.scenario, seed), variant)
         on_done()
@@ -80,21 +73,16 @@ def summarise_variants(
         return [_summarise(variant, seeds, [next(figures) for _ in seeds]) for variant in variants]
 
 
-def measure_run(result: SimulationResult, variant: ScenarioVariant) -> RunFigures:
-    broker_count = len(variant.scenario.brokers)
-    queues_by_broker = [result.queues_of_broker(broker) for broker in range(broker_count)]
-    queues_by_partition = [result.queues_of_partition(partition) for partition in range(len(result.leaders))]
+def measure_run(result: SimulationResult, variant: ScenarioVariant) -> _RunFigures:
+    count, places = len(variant.scenario.brokers), range(len(result.leaders))
     total_bytes = result.count(range(len(result.queues)), QueueCounter.DONE_BYTES)
-    broker_figures = tuple(
-        _measure_load(result, queues, total_bytes) | _measure_requests(result, broker, broker_count)
-        for broker, queues in enumerate(queues_by_broker)
-    )
-    return RunFigures(
-        run=_measure_whole(result),
-        brokers=broker_figures,
-        partitions=tuple(_measure_load(result, queues, total_bytes) for queues in queues_by_partition),
-        producers=tuple(_measure_producer(result, producer) for producer in range(result.producer_count)),
-    )
+    brokers = [
+        _measure_load(result, result.queues_of_broker(broker), total_bytes) | _measure_requests(result, broker, count)
+        for broker in range(count)
+    ]
+    partitions = [_measure_load(result, result.queues_of_partition(place), total_bytes) for place in places]
+    producers = [_measure_producer(result, producer) for producer in range(result.producer_count)]
+    return _measure_whole(result), brokers, partitions, producers
 
 
 def _measure_whole(result: SimulationResult) -> Figures:
@@ -164,18 +152,10 @@ def _measure_producer(result: SimulationResult, producer: int) -> Figures:
     }
 
 
-def _summarise(variant: ScenarioVariant, seeds: Sequence[int], runs: Sequence[RunFigures]) -> VariantSummary:
-    def each(units: Sequence[tuple[Figures, ...]]) -> tuple[Mapping[str, Range], ...]:
-        return tuple(_take_ranges(of_one) for of_one in zip(*units, strict=True))
-
-    return VariantSummary(
-        variant=variant,
-        seeds=tuple(seeds),
-        run=_take_ranges([run.run for run in runs]),
-        brokers=each([run.brokers for run in runs]),
-        partitions=each([run.partitions for run in runs]),
-        producers=each([run.producers for run in runs]),
-    )
+def _summarise(variant: ScenarioVariant, seeds: Sequence[int], runs: Sequence[_RunFigures]) -> VariantSummary:
+    whole, *units = zip(*runs, strict=True)
+    ranges = [tuple(_take_ranges(of_one) for of_one in zip(*of_all, strict=True)) for of_all in units]
+    return VariantSummary(variant, tuple(seeds), _take_ranges(whole), *ranges)
 
 
 def _take_ranges(runs: Sequence[Figures]) -> Mapping[str, Range]:
