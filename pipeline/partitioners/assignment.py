@@ -32,25 +32,13 @@ def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) 
     partitions = place_hashes(hashes.values, strategy.mask, partition_count)
     if not is_text.all():
         partitions[is_key & ~is_text] = REFUSED_KEY
-    if keys.null_count:
-        _apply_rule(strategy, strategy.null_key, ~is_key, partitions, partition_count)
-    if not lengths.all():
-        _apply_rule(strategy, strategy.empty_key, is_key & (lengths == 0), partitions, partition_count)
+    for key, rows in ((None, ~is_key), (b"", is_key & (lengths == 0))):
+        if strategy.rule_of(key) is KeyRule.REFUSED:
+            partitions[rows] = REFUSED_KEY
+        elif rows.any():
+            chosen = choose_partition(strategy, key, partition_count)
+            partitions[rows] = NO_PARTITION if chosen is None else chosen
     return partitions
-
-
-def _apply_rule(
-    strategy: Strategy, rule: KeyRule, rows: NDArray[np.bool_], partitions: NDArray[np.int32], partition_count: int
-) -> None:
-    if rule is KeyRule.KEYLESS:
-        partitions[rows] = NO_PARTITION
-    elif rule is KeyRule.REFUSED:
-        partitions[rows] = REFUSED_KEY
-    elif rule is KeyRule.FIRST:
-        partitions[rows] = 0
-    elif strategy.hash is not None and rows.any():
-        value = int(hash_keys(_prepare_keys(strategy.form, pa.array([b""])), strategy.hash).values[0])
-        partitions[rows] = strategy.mask.apply(value) % partition_count
 
 
 def _prepare_keys(form: KeyForm, keys: pa.Array) -> pa.Array:

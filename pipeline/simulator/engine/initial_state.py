@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import astuple, fields
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,21 @@ from numpy.typing import NDArray
 from pipeline.compilation import layout_of, make_items
 from pipeline.simulator.clients.client import MS, ClientFamily
 from pipeline.simulator.distributions import Distribution, derive_stream, draw_index
-from pipeline.simulator.engine import client_state, state
+from pipeline.simulator.engine import client_state, result, state
 from pipeline.simulator.engine.batches import FIRST_RATIO, measure_body_bytes
 from pipeline.simulator.engine.partitioners import BUILT_INS, RANDOM_STARTS, TWO_QUESTIONS, Placement
 from pipeline.simulator.engine.primitives import WORD_BITS, make_clocks
-from pipeline.simulator.scenario.scenario import KEYLESS, Gaps, OnOff, PerfTest, Producer, Recorded, Scenario, Traffic
+from pipeline.simulator.scenario.scenario import (
+    KEYLESS,
+    ErrorWindow,
+    Gaps,
+    OnOff,
+    PerfTest,
+    Producer,
+    Recorded,
+    Scenario,
+    Traffic,
+)
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -28,7 +38,7 @@ _OLD_START_BITS = 31
 _EMPTY_VALUE_BYTES = 1  # what a value of no bytes adds to a body: its length
 _SETS = ("queues_with_batches", "queues_at_ready", "brokers_with_batches", "ready_brokers", "in_flight_brokers")
 _LISTED: dict[str, type] = {"partitions": int, "idle_levels": state.IdleLevel, "delays": state.DelayStep}
-_LISTED |= {"error_spans": state.ErrorSpan, "handlers": int, "targets": state.SendTarget}
+_LISTED |= {"error_spans": ErrorWindow, "handlers": int, "targets": state.SendTarget}
 """What is numbered as it comes."""
 _FIRST_LENGTH = 256  # of pools that grow: batches, blocks, requests and the rows of traces
 Row = Any  # an item of a structured array
@@ -84,9 +94,8 @@ def lay_out(scenario: Scenario, seed: int, *, traces: bool, fed_record_count: in
     for index, broker in enumerate(scenario.brokers):
         idle = [(idle_ns, layout.number_of(request_ns)) for idle_ns, request_ns in broker.service.idle]
         delays = zip(broker.delay_ns.starts_ns, broker.delay_ns.values, strict=True)
-        errors = [(window.start_ns, window.end_ns, window.chance_ppm) for window in broker.errors]
         listed = layout.put("idle", "idle_levels", idle) | layout.put("delay", "delays", delays)
-        listed |= layout.put("error", "error_spans", errors)
+        listed |= layout.put("error", "error_spans", map(astuple, broker.errors))
         listed |= layout.put("handler", "handlers", [0] * broker.handler_count)
         listed |= layout.put("partition", "partitions", np.flatnonzero(layout.leaders == index))
         layout.fill(layout.brokers[index], broker, broker.service, **listed)
@@ -240,7 +249,7 @@ def _gather(layout: _Layout, recorded_count: int, *, traces: bool) -> state.Simu
         "latencies": _make_histograms(queue_count),
         "queue_times": _make_histograms(queue_count),
         "request_latencies": _make_histograms(len(layout.connections)),
-        "batch_rows": make_items(state.BatchRow, _FIRST_LENGTH),
+        "batch_rows": make_items(result.TracedBatch, _FIRST_LENGTH),
         "record_rows": make_items(state.RecordRow, _FIRST_LENGTH),
     }
     for name in ("brokers", "producers", "topics", "connections", "queues", "threads"):

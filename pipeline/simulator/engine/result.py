@@ -12,6 +12,7 @@ so it is off by at most 1/256 (0.4 %) of itself. Count, sum, least and largest a
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -114,31 +115,29 @@ class ProducerCounter(IntEnum):
     DONE_BODY_BYTES = 9  # sum of the acknowledged records' bodies; see `batches.py`
 
 
+class TracedBatch:
+    rank: int  # by when it was done
+    producer: int  # index in the scenario
+    partition: int  # counted over all topics
+    batch_number: int  # within the partition queue, by creation, from 0
+    created_at_ns: int
+    drained_at_ns: int  # the last time; -1 if it never was
+    done_at_ns: int
+    record_count: int
+    size_bytes: int  # as in the log
+    attempt_count: int  # times it was sent
+    is_failed: bool
+
+
 BATCH_TRACE = pa.schema(
-    [
-        pa.field("producer", pa.int32()),  # index in the scenario
-        pa.field("partition", pa.int32()),  # counted over all topics
-        pa.field("batch_number", pa.int64()),  # within the partition queue, by creation, from 0
-        pa.field("created_at_ns", pa.int64()),
-        pa.field("drained_at_ns", pa.int64()),  # the last time; -1 if it never was
-        pa.field("done_at_ns", pa.int64()),
-        pa.field("record_count", pa.int64()),
-        pa.field("size_bytes", pa.int64()),  # as in the log
-        pa.field("attempt_count", pa.int32()),  # times it was sent
-        pa.field("is_failed", pa.bool_()),
-    ]
+    [(name, pa.bool_() if kind is bool else pa.int64()) for name, kind in [*get_type_hints(TracedBatch).items()][1:]]
 )
 """A row for each batch, in the order they were done; of one moment, as handled."""
 RECORD_TRACE = pa.schema(
     [
-        pa.field("producer", pa.int32()),
-        pa.field("thread", pa.int32()),  # counted over all producers
-        pa.field("partition", pa.int32()),
-        pa.field("batch_number", pa.int64()),
-        pa.field("sent_at_ns", pa.int64()),  # before send()
-        pa.field("done_at_ns", pa.int64()),
-        pa.field("body_bytes", pa.int64()),
-        pa.field("is_failed", pa.bool_()),
+        # `thread` is counted over all producers; `sent_at_ns` is before send()
+        *((name, pa.int64()) for name in ("producer", "thread", "partition", "batch_number", "sent_at_ns")),
+        *(("done_at_ns", pa.int64()), ("body_bytes", pa.int64()), ("is_failed", pa.bool_())),
     ]
 )
 """A row for each record that was put into a batch, in the order of its batch and place."""

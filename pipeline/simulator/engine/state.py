@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from pipeline.compilation import Items, type_of
 from pipeline.simulator.engine import client_state
 from pipeline.simulator.engine.client_state import RandomStream
-from pipeline.simulator.engine.result import BUCKET_COUNT
+from pipeline.simulator.engine.result import BUCKET_COUNT, TracedBatch
+from pipeline.simulator.scenario.scenario import ErrorWindow
 
 NONE = 0
 NEVER = 1 << 62
@@ -119,12 +120,6 @@ class DelayStep:
     delay_ns: int
 
 
-class ErrorSpan:
-    start_ns: int
-    end_ns: int
-    chance_ppm: int
-
-
 class ThreadState:
     """A thread of the application; fields are named as in `scenario.scenario`."""
 
@@ -192,22 +187,6 @@ class LatencyBuckets:
     counts: Annotated[Items[int], BUCKET_COUNT]
 
 
-class BatchRow:
-    """A row of the batch trace; named as in `result.BATCH_TRACE`."""
-
-    rank: int  # by when it was done
-    producer: int
-    partition: int
-    batch_number: int
-    created_at_ns: int
-    drained_at_ns: int
-    done_at_ns: int
-    record_count: int
-    size_bytes: int
-    attempt_count: int
-    is_failed: bool
-
-
 class RecordRow:
     batch_row: int
     thread: int
@@ -236,14 +215,14 @@ class Simulation(NamedTuple):
     distributions: Items[client_state.QuantileTable]
     idle_levels: Items[IdleLevel]
     delays: Items[DelayStep]
-    error_spans: Items[ErrorSpan]
+    error_spans: Items[ErrorWindow]
     handlers: Items[int]  # when each is free again
     targets: Items[SendTarget]
     recorded: Items[RecordedSend]
     latencies: Items[LatencyBuckets]  # by queue
     queue_times: Items[LatencyBuckets]
     request_latencies: Items[LatencyBuckets]  # by connection
-    batch_rows: Items[BatchRow]
+    batch_rows: Items[TracedBatch]
     record_rows: Items[RecordRow]
 
 
