@@ -25,16 +25,16 @@ class QuantileTable:
 class ProducerState(Settings):
     """A client, its settings (but texts) and its counters, which are named as in `result.ProducerCounter`."""
 
-    sent_records: int
-    refused_records: int
-    blocked_ns: int
-    blocked_records: int
-    max_buffer_bytes: int
-    sender_loops: int
+    sent_records: int  # calls of `send()`
+    refused_records: int  # too large, or no memory within `max.block.ms`
+    blocked_ns: int  # threads waiting for memory
+    blocked_records: int  # that waited for memory
+    max_buffer_bytes: int  # the most of `buffer.memory` in use
+    sender_loops: int  # iterations of the sender
     first_sent_at_ns: int
     last_sent_at_ns: int
-    last_done_at_ns: int
-    done_body_bytes: int
+    last_done_at_ns: int  # the last acknowledgement's: records / (this - first sent) is the perf test's throughput
+    done_body_bytes: int  # sum of the acknowledged records' bodies; see `batches.py`
     # what follows from settings
     is_java: bool
     partitioner: int  # a `partitioners.Placement`
@@ -118,16 +118,16 @@ class TopicInfo:
 class PartitionQueue:
     """Batches of one partition that wait to be sent; counters come first, named as in `result.QueueCounter`."""
 
-    appended_records: int
-    done_records: int
-    failed_records: int
+    appended_records: int  # put into a batch
+    done_records: int  # acknowledged; with acks=0, sent
+    failed_records: int  # in batches that expired or were given up
     done_batches: int
     failed_batches: int
-    done_bytes: int
-    retries: int
-    capacity_bytes: int
-    plain_bytes: int
-    in_system_ns: int
+    done_bytes: int  # of acknowledged batches, as written to the log: 61 bytes each and the records, maybe compressed
+    retries: int  # batches that went back to the queue after an error
+    capacity_bytes: int  # of the buffers that acknowledged batches were built in; `plain_bytes` / this: how full
+    plain_bytes: int  # as `done_bytes`, before compression
+    in_system_ns: int  # records x ns from append to the end, summed as the run goes on: Little's law must give the same
     number: int
     partition: int  # counted over all topics
     topic: int

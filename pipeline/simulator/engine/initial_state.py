@@ -16,7 +16,7 @@ from pipeline.simulator.clients.client import MS, ClientFamily
 from pipeline.simulator.distributions import Distribution, derive_stream, draw_index
 from pipeline.simulator.engine import client_state, result, state
 from pipeline.simulator.engine.batches import FIRST_RATIO, measure_body_bytes
-from pipeline.simulator.engine.partitioners import BUILT_INS, RANDOM_STARTS, TWO_QUESTIONS, Placement
+from pipeline.simulator.engine.partitioners import ASKED_TWICE, BUILT_INS, Placement
 from pipeline.simulator.engine.primitives import WORD_BITS, make_clocks
 from pipeline.simulator.scenario.scenario import (
     KEYLESS,
@@ -123,7 +123,7 @@ def _fill_producer(layout: _Layout, number: int, producer: Producer) -> None:
         partitioner=placement,
         is_built_in=placement in BUILT_INS,
         is_rack_aware=settings.client_rack != "",
-        asks_twice=placement in TWO_QUESTIONS,
+        asks_twice=settings.placement in ASKED_TWICE,
         mutes_partitions=settings.mutes_partitions or settings.max_in_flight_count == 1,
         availability_timeout_ms=settings.availability_timeout_ns // MS,
         compression_ratio_ppm=settings.compression.ratio_ppm if settings.compression else -1,
@@ -144,10 +144,9 @@ def _fill_producer(layout: _Layout, number: int, producer: Producer) -> None:
 
 
 def _fill_topics(layout: _Layout, number: int, producer: Producer) -> None:
-    starts_anywhere = Placement[producer.settings.placement] in RANDOM_STARTS
     for index, topic in enumerate(layout.scenario.topics):
         row = layout.topics[number * layout.topic_count + index]
-        if starts_anywhere:  # an old client's round robin: the first draw of its stream
+        if producer.settings.placement == "ROUND_ROBIN_OLD":  # from anywhere: the first draw of its stream
             row["counter"] = draw_index(int(row["partition_stream"]["key"]), 0, 1 << _OLD_START_BITS)
             row["partition_stream"]["count"] = 1
         layout.fill(

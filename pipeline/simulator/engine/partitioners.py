@@ -34,16 +34,8 @@ class Placement(IntEnum):
 
 
 BUILT_INS = frozenset({Placement.BUILT_IN, Placement.BUILT_IN_DRAFT})  # the accumulator asks them
-TWO_QUESTIONS = frozenset(  # asked again for a record that finds no batch with room
-    {
-        Placement.STICKY,
-        Placement.ROUND_ROBIN_TWO_TURN,
-        Placement.STICKY_NEIGHBOUR,
-        Placement.LEAST_BACKUP,
-        Placement.RANDOM_TWO_DRAWS,
-    }
-)
-RANDOM_STARTS = frozenset({Placement.ROUND_ROBIN_OLD})  # their counters begin anywhere
+ASKED_TWICE = ("STICKY", "ROUND_ROBIN_TWO_TURN", "STICKY_NEIGHBOUR", "LEAST_BACKUP", "RANDOM_TWO_DRAWS")
+"""Asked again for a record that finds no batch with room."""
 BUILT_IN_DRAFT = int(Placement.BUILT_IN_DRAFT)
 _STICKY, _TIMED_STICKY, _RANDOM = int(Placement.STICKY), int(Placement.TIMED_STICKY), int(Placement.RANDOM)
 _STICKY_NEIGHBOUR, _UNIFORM_BYTES = int(Placement.STICKY_NEIGHBOUR), int(Placement.UNIFORM_BYTES)

@@ -79,40 +79,21 @@ def merge_histograms(histograms: Iterable[LatencyHistogram]) -> LatencyHistogram
     )
 
 
-class QueueCounter(IntEnum):
-    APPENDED_RECORDS = 0  # put into a batch
-    DONE_RECORDS = 1  # acknowledged; with acks=0, sent
-    FAILED_RECORDS = 2  # in batches that expired or were given up
-    DONE_BATCHES = 3
-    FAILED_BATCHES = 4
-    DONE_BYTES = 5  # of acknowledged batches, as written to the log: 61 bytes each and the records, maybe compressed
-    RETRIES = 6  # batches that went back to the queue after an error
-    CAPACITY_BYTES = 7  # of the buffers that acknowledged batches were built in; `PLAIN_BYTES` / this: how full
-    PLAIN_BYTES = 8  # as `DONE_BYTES`, before compression
-    IN_SYSTEM_NS = 9  # records x ns from append to the end, summed as the run goes on: Little's law must give the same
-
-
-class ConnectionCounter(IntEnum):
-    REQUESTS = 0
-    BATCHES = 1  # in requests; a batch that is sent again counts again
-    BYTES = 2  # of batches in requests
-    MAX_IN_FLIGHT = 3
-    ERRORS = 4  # requests answered with an error
-    THROTTLED_NS = 5  # by quota
-    TIMED_OUT = 6  # requests without an answer within `request.timeout.ms`
-
-
-class ProducerCounter(IntEnum):
-    SENT_RECORDS = 0  # calls of `send()`
-    REFUSED_RECORDS = 1  # too large, or no memory within `max.block.ms`
-    BLOCKED_NS = 2  # threads waiting for memory
-    BLOCKED_RECORDS = 3  # that waited for memory
-    MAX_BUFFER_BYTES = 4  # the most of `buffer.memory` in use
-    SENDER_LOOPS = 5  # iterations of the sender
-    FIRST_SENT_AT_NS = 6
-    LAST_SENT_AT_NS = 7
-    LAST_DONE_AT_NS = 8  # the last acknowledgement's time: records / (this - first sent) is the perf test's throughput
-    DONE_BODY_BYTES = 9  # sum of the acknowledged records' bodies; see `batches.py`
+QueueCounter = IntEnum(  # see `client_state.PartitionQueue`
+    "QueueCounter",
+    "APPENDED_RECORDS DONE_RECORDS FAILED_RECORDS DONE_BATCHES FAILED_BATCHES DONE_BYTES RETRIES CAPACITY_BYTES PLAIN_BYTES "
+    "IN_SYSTEM_NS",
+    start=0,
+)
+ConnectionCounter = IntEnum(  # see `state.NodeConnection`
+    "ConnectionCounter", "REQUESTS BATCHES BYTES MAX_IN_FLIGHT ERRORS THROTTLED_NS TIMED_OUT", start=0
+)
+ProducerCounter = IntEnum(  # see `client_state.ProducerState`
+    "ProducerCounter",
+    "SENT_RECORDS REFUSED_RECORDS BLOCKED_NS BLOCKED_RECORDS MAX_BUFFER_BYTES SENDER_LOOPS FIRST_SENT_AT_NS LAST_SENT_AT_NS "
+    "LAST_DONE_AT_NS DONE_BODY_BYTES",
+    start=0,
+)
 
 
 class TracedBatch:

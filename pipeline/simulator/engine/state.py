@@ -48,12 +48,12 @@ class NodeConnection:
     """A producer's connection to a broker; counters come first, named as in `result.ConnectionCounter`."""
 
     requests: int
-    batches: int
-    bytes: int
+    batches: int  # in requests; a batch that is sent again counts again
+    bytes: int  # of batches in requests
     max_in_flight: int
-    errors: int
-    throttled_ns: int
-    timed_out: int
+    errors: int  # requests answered with an error
+    throttled_ns: int  # by quota
+    timed_out: int  # requests without an answer within `request.timeout.ms`
     number: int
     producer: int
     broker: int
