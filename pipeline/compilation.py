@@ -15,8 +15,10 @@ A kernel never sees an instance of it: an item of a structured array has the sam
 import functools
 import hashlib
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Annotated, Any, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numba as nb
@@ -83,6 +85,13 @@ def kernel(signatures: object, *, allocates: bool = True) -> Callable[[Function]
 def njit(function: Function) -> Function:
     """Compiles a function that kernels call, which LLVM inlines; it may change arrays, but neither make nor return any."""
     return cast("Function", nb.njit(function, **_INLINED))
+
+
+def compile_module(name: str) -> None:
+    """Compiles all functions of a module as `njit` does, but those that another decorator has compiled; called at its end."""
+    members = vars(sys.modules[name])
+    own = [member for member in members.values() if isinstance(member, FunctionType) and member.__module__ == name]
+    members.update({function.__name__: njit(function) for function in own})
 
 
 def outlined(function: Function) -> Function:

@@ -1,1 +1,1 @@
-"""The event loop: accumulator, sender, brokers and their queues, as Numba kernels."""
+"""The event loop: accumulator, sender, brokers and their queues; modules that end with `compile_module` hold kernels alone."""

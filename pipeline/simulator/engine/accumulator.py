@@ -8,7 +8,7 @@ Appends return three numbers: the queue (`NONE` where it is still open), the mem
 is appended), and memory that was allocated and is not needed.
 """
 
-from pipeline.compilation import njit
+from pipeline.compilation import compile_module
 from pipeline.simulator.engine.batches import close_batch, is_full, measure_buffer, open_batch, try_append
 from pipeline.simulator.engine.built_in_partitioner import is_time_to_switch, keep_queue_size, next_partition
 from pipeline.simulator.engine.client_state import PartitionQueue, ProducerBatch, ProducerState, TopicInfo
@@ -16,7 +16,6 @@ from pipeline.simulator.engine.primitives import add_member, is_empty, remove_me
 from pipeline.simulator.engine.state import MS, NONE, Simulation, ThreadState
 
 
-@njit
 def allocate(producer: ProducerState, size_bytes: int) -> bool:
     if producer.first_waiting != NONE or producer.free_bytes < size_bytes:
         return False
@@ -24,14 +23,12 @@ def allocate(producer: ProducerState, size_bytes: int) -> bool:
     return True
 
 
-@njit
 def deallocate(sim: Simulation, producer: ProducerState, size_bytes: int, now_ns: int) -> None:
     """Gives memory back; threads that get theirs go on now."""
     producer.free_bytes += size_bytes
     _serve_waiting(sim, producer, now_ns)
 
 
-@njit
 def _serve_waiting(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
     while producer.first_waiting != NONE:
         thread = sim.threads[producer.first_waiting]
@@ -45,7 +42,6 @@ def _serve_waiting(sim: Simulation, producer: ProducerState, now_ns: int) -> Non
         set_clock(sim, thread.clock, now_ns)
 
 
-@njit
 def wait_for_memory(sim: Simulation, producer: ProducerState, number: int, needed_bytes: int) -> None:
     thread = sim.threads[number]
     thread.is_granted = False
@@ -58,7 +54,6 @@ def wait_for_memory(sim: Simulation, producer: ProducerState, number: int, neede
     producer.last_waiting = number
 
 
-@njit
 def stop_waiting(sim: Simulation, producer: ProducerState, number: int, now_ns: int) -> None:
     """A thread gives up; those behind it may go on in its stead."""
     before = NONE
@@ -79,19 +74,16 @@ def stop_waiting(sim: Simulation, producer: ProducerState, number: int, now_ns: 
 Outcome = tuple[int, int, int]
 
 
-@njit
 def round_time(producer: ProducerState, time_ns: int) -> int:
     """The clock as the client reads it: whole milliseconds in Java."""
     return time_ns // MS * MS if producer.is_java else time_ns
 
 
-@njit
 def all_batches_full(sim: Simulation, producer: ProducerState, queue: PartitionQueue) -> bool:
     """Returns whether nothing waits in a queue, or its newest batch is full (`allBatchesFull`)."""
     return queue.tail == NONE or is_full(sim.batches[queue.tail], producer.batch_record_count)
 
 
-@njit
 def append_to_newest(sim: Simulation, producer: ProducerState, queue: PartitionQueue, thread: ThreadState) -> int:
     """Puts a record into a queue's newest batch, and returns the bytes added; -1 if there is no room, and it is closed."""
     if queue.tail == NONE:
@@ -102,7 +94,6 @@ def append_to_newest(sim: Simulation, producer: ProducerState, queue: PartitionQ
     return appended_bytes
 
 
-@njit
 def append_new_batch(
     sim: Simulation, producer: ProducerState, queue: PartitionQueue, thread: ThreadState, now_ns: int, buffer_bytes: int
 ) -> int:
@@ -120,7 +111,6 @@ def append_new_batch(
     return try_append(sim, producer, number, thread)
 
 
-@njit
 def append(
     sim: Simulation, producer: ProducerState, thread: ThreadState, queue_number: int, now_ns: int, buffer_bytes: int
 ) -> Outcome:
@@ -159,14 +149,12 @@ def append(
         moves_on = is_sticky and is_time_to_switch(producer, topic, all_batches_full(sim, producer, queue))
 
 
-@njit
 def _partition_changed(sim: Simulation, producer: ProducerState, topic: TopicInfo, queue: PartitionQueue) -> bool:
     """If all batches are full by now, the partitioner is asked again whether to move on (`partitionChanged`)."""
     are_full = all_batches_full(sim, producer, queue)
     return are_full and is_time_to_switch(producer, topic, are_full)
 
 
-@njit
 def enqueue_message(
     sim: Simulation, producer: ProducerState, thread: ThreadState, queue_number: int, now_ns: int, buffer_bytes: int
 ) -> Outcome:
@@ -181,7 +169,6 @@ def enqueue_message(
     return queue_number, 0, 0
 
 
-@njit
 def _note_batches(sim: Simulation, producer: ProducerState, queue: PartitionQueue) -> None:
     add_member(sim, producer.queues_with_batches, queue.number - producer.first_queue)
     if queue.connection != NONE:
@@ -190,7 +177,6 @@ def _note_batches(sim: Simulation, producer: ProducerState, queue: PartitionQueu
         add_member(sim, producer.brokers_with_batches, connection.broker)
 
 
-@njit
 def poll_first(sim: Simulation, producer: ProducerState, queue: PartitionQueue) -> int:
     number = queue.head
     keep_queue_size(producer, queue)
@@ -208,7 +194,6 @@ def poll_first(sim: Simulation, producer: ProducerState, queue: PartitionQueue) 
     return number
 
 
-@njit
 def drain_batch(sim: Simulation, producer: ProducerState, queue: PartitionQueue, now_ns: int) -> int:
     """Takes the oldest batch off a queue to send it: gives it its sequence number, and closes it for good."""
     number = poll_first(sim, producer, queue)
@@ -227,13 +212,11 @@ def drain_batch(sim: Simulation, producer: ProducerState, queue: PartitionQueue,
     return number
 
 
-@njit
 def is_next(batch: ProducerBatch) -> bool:
     """No batch of the queue that was sent before is still on its way."""
     return batch.sequence < 0 or batch.previous_sent == NONE
 
 
-@njit
 def reenqueue(sim: Simulation, producer: ProducerState, number: int, now_ns: int, backoff_ms: int) -> None:
     """Queues a batch that came back: first; if idempotent, after those sent before it (`insertInSequenceOrder`)."""
     batch = sim.batches[number]
@@ -263,7 +246,6 @@ def reenqueue(sim: Simulation, producer: ProducerState, number: int, now_ns: int
         queue.tail = number
 
 
-@njit
 def forget_sent(sim: Simulation, batch: ProducerBatch) -> None:
     if batch.sequence < 0:
         return
@@ -276,6 +258,8 @@ def forget_sent(sim: Simulation, batch: ProducerBatch) -> None:
     batch.previous_sent = NONE
 
 
-@njit
 def find_expiry(producer: ProducerState, batch: ProducerBatch) -> int:
     return round_time(producer, batch.created_ns) + producer.delivery_timeout_ns
+
+
+compile_module(__name__)

@@ -9,7 +9,7 @@ A rack-aware one (Kafka 4.4, KIP-1123) draws from partitions led in its rack, if
 the longest queue among them, but whether the queues differ at all is asked of all.
 """
 
-from pipeline.compilation import njit
+from pipeline.compilation import compile_module
 from pipeline.simulator.engine.client_state import PartitionQueue, ProducerState, TopicInfo
 from pipeline.simulator.engine.partitioners import BUILT_IN_DRAFT, draw_available
 from pipeline.simulator.engine.primitives import draw_index, find_next
@@ -18,7 +18,6 @@ from pipeline.simulator.engine.state import NEVER, NONE, Simulation
 _ALIKE = -1  # the queues give no reason to prefer one
 
 
-@njit
 def is_time_to_switch(producer: ProducerState, topic: TopicInfo, enable_switch: bool) -> bool:
     """The sticky partition has had its bytes; `enable_switch`: its queue is empty, or its newest batch full."""
     sticky_bytes = max(producer.batch_bytes, 1)
@@ -27,7 +26,6 @@ def is_time_to_switch(producer: ProducerState, topic: TopicInfo, enable_switch: 
     return topic.produced_bytes >= (sticky_bytes if enable_switch else 2 * sticky_bytes)
 
 
-@njit
 def next_partition(sim: Simulation, producer: ProducerState, topic: TopicInfo) -> None:
     """Draws the sticky partition, the present one perhaps (`nextPartition`)."""
     drawn = _ALIKE
@@ -42,7 +40,6 @@ def next_partition(sim: Simulation, producer: ProducerState, topic: TopicInfo) -
     topic.produced_bytes = 0
 
 
-@njit
 def keep_queue_size(producer: ProducerState, queue: PartitionQueue) -> None:
     """Keeps the size a queue had at the last `ready()`; to be called before it changes."""
     if queue.changed_at != producer.ready_count:
@@ -50,12 +47,10 @@ def keep_queue_size(producer: ProducerState, queue: PartitionQueue) -> None:
         queue.length_at_ready = queue.length
 
 
-@njit
 def _queue_size(producer: ProducerState, queue: PartitionQueue) -> int:
     return queue.length_at_ready if queue.changed_at == producer.ready_count else queue.length
 
 
-@njit
 def _draw_by_busy_queues(sim: Simulation, producer: ProducerState, topic: TopicInfo) -> int:
     """Draws where all partitions take part: walks from one queue with batches to the next."""
     busy = producer.queues_at_ready
@@ -91,7 +86,6 @@ def _draw_by_busy_queues(sim: Simulation, producer: ProducerState, topic: TopicI
     return partition + weight // most
 
 
-@njit
 def _draw_by_load_stats(sim: Simulation, producer: ProducerState, topic: TopicInfo) -> int:
     """Draws by the table, where partitions have no leader or brokers may be left out."""
     count = _update_partition_load_stats(sim, producer, topic)
@@ -113,7 +107,6 @@ def _draw_by_load_stats(sim: Simulation, producer: ProducerState, topic: TopicIn
     return sim.partition_ids[place]
 
 
-@njit
 def _sum_queue_sizes(sim: Simulation, count: int) -> tuple[int, int, int]:
     shortest, longest, total = NEVER, 0, 0
     for index in range(count):
@@ -123,7 +116,6 @@ def _sum_queue_sizes(sim: Simulation, count: int) -> tuple[int, int, int]:
     return shortest, longest, total
 
 
-@njit
 def _keep_in_rack(sim: Simulation, topic: TopicInfo, count: int) -> int:
     """Moves the listed partitions that are led in the producer's rack to the front, and returns how many they are."""
     kept = 0
@@ -136,7 +128,6 @@ def _keep_in_rack(sim: Simulation, topic: TopicInfo, count: int) -> int:
     return kept
 
 
-@njit
 def _update_partition_load_stats(sim: Simulation, producer: ProducerState, topic: TopicInfo) -> int:
     """Lists partitions that take part and their queues' sizes; as in Kafka, one left out leaves its to the next."""
     for index in range(topic.partition_count):
@@ -153,3 +144,6 @@ def _update_partition_load_stats(sim: Simulation, producer: ProducerState, topic
         if size == 0 or not sim.connections[queue.connection].is_kept_waiting:
             count += 1
     return count
+
+
+compile_module(__name__)

@@ -5,7 +5,7 @@ answer. Before KIP-890 a transaction's first record in a partition follows `AddP
 has not answered the sender sends nothing else.
 """
 
-from pipeline.compilation import njit, outlined
+from pipeline.compilation import compile_module, outlined
 from pipeline.simulator.engine import accumulator
 from pipeline.simulator.engine.batches import free_batch
 from pipeline.simulator.engine.client_state import ClientRequest, PartitionQueue, ProducerState
@@ -24,12 +24,10 @@ from pipeline.simulator.engine.primitives import count_batch, count_latency, dra
 from pipeline.simulator.engine.state import MS, NEVER, NONE, RECORDED, NodeConnection, Simulation, ThreadState
 
 
-@njit
 def is_commit(sim: Simulation, thread: ThreadState) -> bool:
     return thread.kind == RECORDED and sim.recorded[thread.first_recorded + thread.sent_count].topic < 0
 
 
-@njit
 def note_partition(producer: ProducerState, queue: PartitionQueue) -> None:
     """A partition got a record: the transaction has to hold it (`maybeAddPartition`)."""
     if producer.adds_partitions and queue.transaction <= producer.commit_count:
@@ -37,7 +35,6 @@ def note_partition(producer: ProducerState, queue: PartitionQueue) -> None:
         producer.has_new_partitions = True
 
 
-@njit
 def find_transactional_wait_ns(sim: Simulation, producer: ProducerState, now_ns: int) -> int:
     """Sends the coordinator what it is owed; until when nothing else is sent, or -1 (`maybeSendAndPollTransactionalRequest`)."""
     if producer.transactional_request != NONE:
@@ -61,7 +58,6 @@ def find_transactional_wait_ns(sim: Simulation, producer: ProducerState, now_ns:
     return NEVER
 
 
-@njit
 def complete_transactional_request(
     sim: Simulation, producer: ProducerState, request: ClientRequest, is_error: bool, now_ns: int
 ) -> None:
@@ -84,7 +80,6 @@ _MILLION = 1_000_000
 _MAX_DOUBLINGS = 20
 
 
-@njit
 def complete_requests(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
     broker = find_next(sim, producer.in_flight_brokers, -1)
     while broker >= 0:
@@ -93,7 +88,6 @@ def complete_requests(sim: Simulation, producer: ProducerState, now_ns: int) -> 
         broker = find_next(sim, producer.in_flight_brokers, broker)
 
 
-@njit
 def _complete_requests_of(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> None:
     arrived_count = connection.arrived_count
     connection.arrived_count = 0
@@ -125,7 +119,6 @@ def _complete_requests_of(sim: Simulation, producer: ProducerState, connection: 
         release_request(sim, number)
 
 
-@njit
 def _has_refused(sim: Simulation, request: ClientRequest) -> bool:
     number = request.first_batch
     while number != NONE:
@@ -135,7 +128,6 @@ def _has_refused(sim: Simulation, request: ClientRequest) -> bool:
     return False
 
 
-@njit
 def _complete_batches(
     sim: Simulation, producer: ProducerState, request: ClientRequest, now_ns: int, is_error: bool
 ) -> None:
@@ -160,7 +152,6 @@ def _complete_batches(
         number = following
 
 
-@njit
 def _draw_backoff_ms(producer: ProducerState, attempt_count: int) -> int:
     """`retry.backoff.ms`, doubled with every attempt and jittered from 3.7 on (`ExponentialBackoff`)."""
     backoff_ns = min(producer.backoff_ns << min(attempt_count, _MAX_DOUBLINGS), producer.backoff_max_ns)
@@ -171,7 +162,6 @@ def _draw_backoff_ms(producer: ProducerState, attempt_count: int) -> int:
     return backoff_ns // MS
 
 
-@njit
 def finish_batch(sim: Simulation, producer: ProducerState, number: int, now_ns: int) -> None:
     batch = sim.batches[number]
     batch.is_done = True
@@ -197,7 +187,6 @@ def give_up_expired_batches(sim: Simulation, producer: ProducerState, now_ns: in
         broker = find_next(sim, producer.in_flight_brokers, broker)
 
 
-@njit
 def _give_up_queued(
     sim: Simulation, producer: ProducerState, queue: PartitionQueue, rounded_ns: int, now_ns: int
 ) -> None:
@@ -212,7 +201,6 @@ def _give_up_queued(
         number = sim.batches[number].next
 
 
-@njit
 def _give_up_in_flight(
     sim: Simulation, producer: ProducerState, request: ClientRequest, rounded_ns: int, now_ns: int
 ) -> None:
@@ -227,3 +215,6 @@ def _give_up_in_flight(
         elif not batch.is_done:
             producer.next_expiry_ns = min(producer.next_expiry_ns, expiry_ns)
         number = batch.next_in_request
+
+
+compile_module(__name__)

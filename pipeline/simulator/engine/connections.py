@@ -5,7 +5,7 @@ hide latency but do not add to what a slow broker takes. A response that a quota
 the throttle time; the connection is then muted for so long.
 """
 
-from pipeline.compilation import njit
+from pipeline.compilation import compile_module
 from pipeline.simulator.engine import primitives
 from pipeline.simulator.engine.accumulator import round_time
 from pipeline.simulator.engine.client_state import ClientRequest, ProducerState
@@ -17,7 +17,6 @@ CONCURRENT_RETRY_NS = 20_000_000
 _MILLION = 1_000_000
 
 
-@njit
 def submit_request(sim: Simulation, connection: NodeConnection, number: int) -> int:
     sim.requests[number].next = NONE
     if connection.tail != NONE:
@@ -28,7 +27,6 @@ def submit_request(sim: Simulation, connection: NodeConnection, number: int) -> 
     return serve_request(sim, connection, sim.requests[number].arrived_ns)
 
 
-@njit
 def take_response(sim: Simulation, connection: NodeConnection, now_ns: int) -> int:
     number = connection.head
     request = sim.requests[number]
@@ -40,7 +38,6 @@ def take_response(sim: Simulation, connection: NodeConnection, now_ns: int) -> i
     return number
 
 
-@njit
 def _record_bytes(connection: NodeConnection, broker: BrokerState, size_bytes: int, now_ns: int) -> int:
     """Counts bytes for the quota in samples of a second each (`Rate`, `SampledStat`); returns the throttle time."""
     rate = broker.quota_bytes_per_s
@@ -71,7 +68,6 @@ def _record_bytes(connection: NodeConnection, broker: BrokerState, size_bytes: i
     return max(owed_ns - window_ns, 0)
 
 
-@njit
 def serve_request(sim: Simulation, connection: NodeConnection, now_ns: int) -> int:
     request = sim.requests[connection.head]
     broker = sim.brokers[connection.broker]
@@ -94,7 +90,6 @@ def serve_request(sim: Simulation, connection: NodeConnection, now_ns: int) -> i
     return done_ns
 
 
-@njit
 def _write_batches(sim: Simulation, request: ClientRequest) -> None:
     """Writes each batch, or with idempotence refuses it where one sent before it is missing."""
     number = request.first_batch
@@ -108,7 +103,6 @@ def _write_batches(sim: Simulation, request: ClientRequest) -> None:
         number = batch.next_in_request
 
 
-@njit
 def _draw_service_ns(sim: Simulation, connection: NodeConnection, request: ClientRequest, now_ns: int) -> int:
     broker = sim.brokers[connection.broker]
     request_ns = broker.request_ns
@@ -124,7 +118,6 @@ def _draw_service_ns(sim: Simulation, connection: NodeConnection, request: Clien
     return service_ns
 
 
-@njit
 def _take_handler(sim: Simulation, broker: BrokerState, now_ns: int, service_ns: int) -> int:
     if broker.handler_count == 0:
         return now_ns
@@ -137,7 +130,6 @@ def _take_handler(sim: Simulation, broker: BrokerState, now_ns: int, service_ns:
     return start_ns
 
 
-@njit
 def _fails(sim: Simulation, connection: NodeConnection, broker: BrokerState, now_ns: int) -> bool:
     for number in range(broker.first_error, broker.first_error + broker.error_count):
         span = sim.error_spans[number]
@@ -146,7 +138,6 @@ def _fails(sim: Simulation, connection: NodeConnection, broker: BrokerState, now
     return False
 
 
-@njit
 def can_send(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> bool:
     if not connection.is_connected and not connection.is_connecting:
         connection.is_connecting = True
@@ -158,7 +149,6 @@ def can_send(sim: Simulation, producer: ProducerState, connection: NodeConnectio
     )
 
 
-@njit
 def take_request(sim: Simulation, producer: ProducerState, now_ns: int) -> int:
     run = sim.run
     number = run.free_request
@@ -176,7 +166,6 @@ def take_request(sim: Simulation, producer: ProducerState, now_ns: int) -> int:
     return number
 
 
-@njit
 def release_request(sim: Simulation, number: int) -> None:
     request = sim.requests[number]
     request.holder_count -= 1
@@ -184,13 +173,11 @@ def release_request(sim: Simulation, number: int) -> None:
         free_request(sim, number)
 
 
-@njit
 def free_request(sim: Simulation, number: int) -> None:
     sim.requests[number].next = sim.run.free_request
     sim.run.free_request = number
 
 
-@njit
 def put_in_flight(sim: Simulation, producer: ProducerState, connection: NodeConnection, number: int) -> None:
     if connection.last_in_flight == NONE:
         connection.first_in_flight = number
@@ -201,7 +188,6 @@ def put_in_flight(sim: Simulation, producer: ProducerState, connection: NodeConn
     connection.in_flight_count += 1
 
 
-@njit
 def send_request(
     sim: Simulation, producer: ProducerState, connection: NodeConnection, number: int, now_ns: int
 ) -> None:
@@ -223,7 +209,6 @@ def send_request(
         batch_number = batch.next_in_request
 
 
-@njit
 def poll(sim: Simulation, producer: ProducerState) -> None:
     broker = primitives.find_next(sim, producer.ready_brokers, -1)
     while broker >= 0:
@@ -238,7 +223,6 @@ def poll(sim: Simulation, producer: ProducerState) -> None:
         broker = primitives.find_next(sim, producer.ready_brokers, broker)
 
 
-@njit
 def complete_next(sim: Simulation, producer: ProducerState, connection: NodeConnection) -> int:
     number = connection.first_in_flight
     connection.first_in_flight = sim.requests[number].next_in_flight
@@ -249,14 +233,12 @@ def complete_next(sim: Simulation, producer: ProducerState, connection: NodeConn
     return number
 
 
-@njit
 def find_timeout_ns(sim: Simulation, producer: ProducerState, connection: NodeConnection) -> int:
     """The first moment at which the oldest request in flight is late; its clock ticks in milliseconds in Java."""
     sent_ns = round_time(producer, sim.requests[connection.first_in_flight].sent_ns)
     return sent_ns + producer.request_timeout_ns + (MS if producer.is_java else 1)
 
 
-@njit
 def disconnect(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> None:
     """Closes a connection and begins anew; what waits in the broker's socket is lost."""
     connection.timed_out += connection.in_flight_count
@@ -269,3 +251,6 @@ def disconnect(sim: Simulation, producer: ProducerState, connection: NodeConnect
         following = sim.requests[number].next
         release_request(sim, number)
         number = following
+
+
+compile_module(__name__)

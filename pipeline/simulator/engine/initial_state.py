@@ -17,7 +17,7 @@ from pipeline.simulator.distributions import Distribution, derive_stream, draw_i
 from pipeline.simulator.engine import client_state, result, state
 from pipeline.simulator.engine.batches import FIRST_RATIO, measure_body_bytes
 from pipeline.simulator.engine.partitioners import ASKED_TWICE, BUILT_INS, Placement
-from pipeline.simulator.engine.primitives import WORD_BITS, make_clocks
+from pipeline.simulator.engine.primitives import WORD_BITS
 from pipeline.simulator.scenario.scenario import (
     KEYLESS,
     ErrorWindow,
@@ -234,9 +234,11 @@ def _gather(layout: _Layout, recorded_count: int, *, traces: bool) -> state.Simu
             row["value"] = distribution.points[0][1]
         else:
             row["quantiles"] = distribution.to_table()
+    clock_count = len(layout.connections) + producer_count + len(layout.threads)
+    leaf_count = 1 << max((clock_count - 1).bit_length(), 1)
     arrays: dict[str, Any] = {
         "run": run[0],
-        "clocks": np.array(make_clocks(len(layout.connections) + producer_count + len(layout.threads))),
+        "clocks": np.array([leaf_count] + [state.NEVER] * (2 * leaf_count - 1)),
         "bitsets": np.zeros((producer_count * len(_SETS) + len(layout.connections), -(-widest // WORD_BITS)), np.int64),
         "batches": batches,
         "blocks": make_items(client_state.RecordBlock, _FIRST_LENGTH),

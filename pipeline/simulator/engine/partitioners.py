@@ -10,7 +10,7 @@ References: franz-go `pkg/kgo/partitioner.go`, `producer.go` (`doPartition`); ka
 
 from enum import IntEnum
 
-from pipeline.compilation import njit
+from pipeline.compilation import compile_module
 from pipeline.simulator.engine.client_state import ProducerState, TopicInfo
 from pipeline.simulator.engine.primitives import draw_below, draw_index
 from pipeline.simulator.engine.state import NONE, Simulation, ThreadState
@@ -45,7 +45,6 @@ _RUN_BYTES = 65_536  # of franz-go's default partitioner
 _UNIT = 1 << 53  # a whole number below it is exact as a float
 
 
-@njit
 def choose_partition(
     sim: Simulation, producer: ProducerState, thread: ThreadState, topic: TopicInfo, now_ns: int
 ) -> int:
@@ -72,14 +71,12 @@ def choose_partition(
     return sim.partitions[topic.first_available + counter % topic.available_count]
 
 
-@njit
 def draw_available(sim: Simulation, topic: TopicInfo) -> int:
     if topic.available_count == 0:
         return draw_index(topic.partition_stream, topic.partition_count)
     return sim.partitions[topic.first_available + draw_index(topic.partition_stream, topic.available_count)]
 
 
-@njit
 def on_new_batch(sim: Simulation, producer: ProducerState, topic: TopicInfo, partition: int) -> None:
     """A partition will get a new batch (`onNewBatch`): KIP-480 moves on if it is the sticky one, franz-go always."""
     sticky = topic.sticky_partition
@@ -89,7 +86,6 @@ def on_new_batch(sim: Simulation, producer: ProducerState, topic: TopicInfo, par
         topic.last_partition, topic.sticky_partition = sticky, -1
 
 
-@njit
 def _draw_another(sim: Simulation, topic: TopicInfo) -> None:
     sticky = topic.sticky_partition
     if topic.available_count == 1:
@@ -101,18 +97,15 @@ def _draw_another(sim: Simulation, topic: TopicInfo) -> None:
     topic.sticky_partition = drawn
 
 
-@njit
 def _count_choices(topic: TopicInfo) -> int:
     """How many partitions a client chooses from that leaves leaderless ones out: all where none has a leader."""
     return topic.available_count or topic.partition_count
 
 
-@njit
 def _find_choice(sim: Simulation, topic: TopicInfo, place: int) -> int:
     return sim.partitions[topic.first_available + place] if topic.available_count else place
 
 
-@njit
 def _draw_or_neighbour(sim: Simulation, topic: TopicInfo) -> None:
     """Draws a partition; where that is the one before, takes the next. After two new batches in a row none was before."""
     count = _count_choices(topic)
@@ -122,7 +115,6 @@ def _draw_or_neighbour(sim: Simulation, topic: TopicInfo) -> None:
     topic.sticky_partition = _find_choice(sim, topic, place)
 
 
-@njit
 def _pick_least_backup(sim: Simulation, topic: TopicInfo) -> int:
     """The partition with the fewest records that are not done; from the last on, each of equals as likely."""
     picked, equals, least = -1, 0, 0
@@ -138,7 +130,6 @@ def _pick_least_backup(sim: Simulation, topic: TopicInfo) -> int:
     return picked
 
 
-@njit
 def _keep_for_bytes(sim: Simulation, topic: TopicInfo, body_bytes: int) -> None:
     """Keeps a partition for 64 KiB, then draws, with weights of 1 / (records that are not done + 1)."""
     topic.produced_bytes += body_bytes
@@ -160,12 +151,10 @@ def _keep_for_bytes(sim: Simulation, topic: TopicInfo, body_bytes: int) -> None:
     topic.sticky_partition = _find_choice(sim, topic, index)
 
 
-@njit
 def _weigh(sim: Simulation, topic: TopicInfo, place: int) -> float:
     return 1 / (sim.queues[topic.first_queue + _find_choice(sim, topic, place)].record_count + 1)
 
 
-@njit
 def _keep_or_draw(sim: Simulation, producer: ProducerState, topic: TopicInfo, now_ns: int) -> None:
     """Keeps a partition for `sticky.partitioning.linger.ms`, as long as it has a leader: librdkafka since 1.6."""
     is_recent = now_ns - topic.drawn_at_ns <= producer.sticky_linger_ns
@@ -174,7 +163,6 @@ def _keep_or_draw(sim: Simulation, producer: ProducerState, topic: TopicInfo, no
         topic.drawn_at_ns = now_ns
 
 
-@njit
 def _draw_twice(sim: Simulation, topic: TopicInfo) -> int:
     """Draws from all partitions, once more if that one has no leader, as librdkafka does."""
     drawn = draw_index(topic.partition_stream, topic.partition_count)
@@ -183,6 +171,8 @@ def _draw_twice(sim: Simulation, topic: TopicInfo) -> int:
     return draw_index(topic.partition_stream, topic.partition_count)
 
 
-@njit
 def _is_available(sim: Simulation, topic: TopicInfo, partition: int) -> bool:
     return partition >= 0 and sim.queues[topic.first_queue + partition].connection != NONE
+
+
+compile_module(__name__)

@@ -13,7 +13,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-from pipeline.compilation import njit
+from pipeline.compilation import compile_module
 from pipeline.simulator.distributions import FIRST_FACTOR, FRACTION_BITS, GAMMA, LEVEL_BITS, LEVEL_COUNT, SECOND_FACTOR
 from pipeline.simulator.engine.batches import BATCH_HEADER_BYTES
 from pipeline.simulator.engine.client_state import (
@@ -24,7 +24,7 @@ from pipeline.simulator.engine.client_state import (
     RandomStream,
 )
 from pipeline.simulator.engine.result import BUCKET_COUNT, STEP_BITS
-from pipeline.simulator.engine.state import NEVER, NONE, LatencyBuckets, Simulation
+from pipeline.simulator.engine.state import NONE, LatencyBuckets, Simulation
 
 Word = Any  # inside a kernel, uint64: mixed with a signed number it would become a float
 _GAMMA, _FIRST, _SECOND = np.uint64(GAMMA), np.uint64(FIRST_FACTOR), np.uint64(SECOND_FACTOR)
@@ -34,7 +34,6 @@ _FRACTION_SHIFT = np.uint64(64 - LEVEL_BITS - FRACTION_BITS)
 _FRACTION_MASK = np.uint64((1 << FRACTION_BITS) - 1)
 
 
-@njit
 def draw_bits(stream: RandomStream) -> Word:
     """As `distributions.draw_bits`; every draw takes the next count."""
     stream.count += 1
@@ -44,20 +43,17 @@ def draw_bits(stream: RandomStream) -> Word:
     return value ^ value >> np.uint64(31)
 
 
-@njit
 def draw_index(stream: RandomStream, length: int) -> int:
     drawn: int = nb.int64(draw_bits(stream) >> np.uint64(33))
     return drawn % length
 
 
-@njit
 def draw_below(stream: RandomStream, end: int) -> int:
     """A whole number from 0 on, below an end of any size."""
     drawn: int = nb.int64(draw_bits(stream) >> np.uint64(1))
     return drawn % end
 
 
-@njit
 def draw(distribution: QuantileTable, stream: RandomStream) -> int:
     """As `distributions.draw_quantile`; a distribution with a single value leaves the stream alone."""
     if distribution.is_constant:
@@ -76,7 +72,6 @@ def draw(distribution: QuantileTable, stream: RandomStream) -> int:
     return low + ((distribution.quantiles[place + 1] - low) * fraction >> FRACTION_BITS)
 
 
-@njit
 def find_delay_ns(sim: Simulation, first: int, count: int, time_ns: int) -> int:
     low, high = first, first + count
     while high - low > 1:
@@ -93,24 +88,20 @@ WORD_BITS = 1 << _SHIFT
 _EXPONENT_SHIFT, _EXPONENT_BIAS = 52, 1023  # of a double
 
 
-@njit
 def add_member(sim: Simulation, row: int, member: int) -> None:
     sim.bitsets[row, member >> _SHIFT] |= 1 << (member & _MASK)
 
 
-@njit
 def remove_member(sim: Simulation, row: int, member: int) -> None:
     sim.bitsets[row, member >> _SHIFT] &= ~(1 << (member & _MASK))
 
 
-@njit
 def bit_length_of(number: int) -> int:
     """Bits of a number below 2 to the 53rd: the exponent of a double, in two instructions, not a loop over bits."""
     bits = int(np.float64(number).view(np.int64))
     return (bits >> _EXPONENT_SHIFT) - (_EXPONENT_BIAS - 1)
 
 
-@njit
 def find_next(sim: Simulation, row: int, member: int) -> int:
     start = member + 1
     word = start >> _SHIFT
@@ -127,7 +118,6 @@ def find_next(sim: Simulation, row: int, member: int) -> int:
     return -1
 
 
-@njit
 def is_empty(sim: Simulation, row: int) -> bool:
     members = 0
     for word in range(sim.bitsets.shape[1]):
@@ -135,18 +125,11 @@ def is_empty(sim: Simulation, row: int) -> bool:
     return members == 0
 
 
-@njit
 def clear_set(sim: Simulation, row: int) -> None:
     for word in range(sim.bitsets.shape[1]):
         sim.bitsets[row, word] = 0
 
 
-def make_clocks(clock_count: int) -> list[int]:
-    leaf_count = 1 << max((clock_count - 1).bit_length(), 1)
-    return [leaf_count] + [NEVER] * (2 * leaf_count - 1)
-
-
-@njit
 def set_clock(sim: Simulation, clock: int, time_ns: int) -> None:
     nodes = sim.clocks
     node = nodes[0] + clock
@@ -159,7 +142,6 @@ def set_clock(sim: Simulation, clock: int, time_ns: int) -> None:
         nodes[node] = earliest_ns
 
 
-@njit
 def find_earliest(sim: Simulation) -> int:
     """The clock with the earliest time; of several, that of the lowest number."""
     nodes = sim.clocks
@@ -176,14 +158,12 @@ def find_earliest(sim: Simulation) -> int:
 _LAST_BUCKET = BUCKET_COUNT - 1
 
 
-@njit
 def bucket_of(latency_ns: int) -> int:
     """The bucket of a latency that is not negative; see `result`."""
     shift = max(bit_length_of(latency_ns) - STEP_BITS - 1, 0)
     return min((shift << STEP_BITS) + (latency_ns >> shift), _LAST_BUCKET)
 
 
-@njit
 def count_latency(histogram: LatencyBuckets, latency_ns: int) -> None:
     histogram.counts[bucket_of(latency_ns)] += 1
     histogram.sum_ns += latency_ns
@@ -191,7 +171,6 @@ def count_latency(histogram: LatencyBuckets, latency_ns: int) -> None:
     histogram.max_ns = max(histogram.max_ns, latency_ns)
 
 
-@njit
 def count_append(producer: ProducerState, queue: PartitionQueue, now_ns: int) -> None:
     queue.appended_records += 1
     _count_waiting(queue, now_ns)
@@ -200,14 +179,12 @@ def count_append(producer: ProducerState, queue: PartitionQueue, now_ns: int) ->
     producer.max_buffer_bytes = max(producer.max_buffer_bytes, used_bytes)
 
 
-@njit
 def _count_waiting(queue: PartitionQueue, now_ns: int) -> None:
     """Before records come in or go out: those that were in since the last time have waited for so long."""
     queue.in_system_ns += queue.record_count * (now_ns - queue.record_count_since_ns)
     queue.record_count_since_ns = now_ns
 
 
-@njit
 def count_batch(sim: Simulation, producer: ProducerState, batch: ProducerBatch, now_ns: int) -> None:
     queue = sim.queues[batch.queue]
     _count_waiting(queue, now_ns)
@@ -228,7 +205,6 @@ def count_batch(sim: Simulation, producer: ProducerState, batch: ProducerBatch, 
         _trace_batch(sim, producer, queue, batch, now_ns)
 
 
-@njit
 def _count_latencies(sim: Simulation, batch: ProducerBatch, now_ns: int) -> None:
     histogram = sim.latencies[batch.queue]
     sum_ns, min_ns, max_ns = histogram.sum_ns, histogram.min_ns, histogram.max_ns
@@ -245,7 +221,6 @@ def _count_latencies(sim: Simulation, batch: ProducerBatch, now_ns: int) -> None
     histogram.sum_ns, histogram.min_ns, histogram.max_ns = sum_ns, min_ns, max_ns
 
 
-@njit
 def _trace_batch(
     sim: Simulation, producer: ProducerState, queue: PartitionQueue, batch: ProducerBatch, now_ns: int
 ) -> None:
@@ -262,3 +237,6 @@ def _trace_batch(
     row.size_bytes = batch.size_bytes if batch.size_bytes else batch.record_bytes + BATCH_HEADER_BYTES
     row.attempt_count = batch.send_count
     row.is_failed = batch.is_failed
+
+
+compile_module(__name__)

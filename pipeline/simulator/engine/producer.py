@@ -3,7 +3,7 @@
 Each kind of arrivals is asked for the next due time after a `send()` returned; who is late catches up.
 """
 
-from pipeline.compilation import njit
+from pipeline.compilation import compile_module
 from pipeline.simulator.engine import accumulator
 from pipeline.simulator.engine.batches import estimate_batch_bytes, is_full, measure_varint_bytes
 from pipeline.simulator.engine.client_state import ProducerState
@@ -26,7 +26,6 @@ from pipeline.simulator.engine.state import (
 _MIN_SLEEP_NS = 2 * MS  # the perf test's `ThroughputThrottler` owes shorter sleeps
 
 
-@njit
 def find_first_due_ns(sim: Simulation, thread: ThreadState) -> int:
     if thread.kind == PERF_TEST:
         return _check_end(thread, thread.start_ns)
@@ -38,12 +37,10 @@ def find_first_due_ns(sim: Simulation, thread: ThreadState) -> int:
     return _check_end(thread, _find_due_ns(sim, thread, thread.start_ns))
 
 
-@njit
 def _check_end(thread: ThreadState, due_ns: int) -> int:
     return -1 if 0 < thread.end_ns <= due_ns else due_ns
 
 
-@njit
 def _find_due_ns(sim: Simulation, thread: ThreadState, returned_ns: int) -> int:
     if thread.kind == PERF_TEST:
         return _throttle(sim, thread, returned_ns)
@@ -59,7 +56,6 @@ def _find_due_ns(sim: Simulation, thread: ThreadState, returned_ns: int) -> int:
     return thread.due_ns
 
 
-@njit
 def _throttle(sim: Simulation, thread: ThreadState, returned_ns: int) -> int:
     """At once, unless ahead of the rate and the sleep owed is worth it; see `scenario.PerfTest`."""
     count = thread.tick_count  # of records before the last one, as the tool counts
@@ -76,20 +72,17 @@ def _throttle(sim: Simulation, thread: ThreadState, returned_ns: int) -> int:
     return returned_ns + asked_ns + draw(sim.distributions[thread.oversleep_ns], thread.gap_stream)
 
 
-@njit
 def _read_recorded_due_ns(sim: Simulation, thread: ThreadState) -> int:
     if thread.tick_count >= thread.recorded_count:
         return -1
     return sim.recorded[thread.first_recorded + thread.tick_count].due_ns
 
 
-@njit
 def is_fed(thread: ThreadState) -> bool:
     """The record that is due is in memory, and the one after it, whose due time is asked for next; or it is the last."""
     return thread.tick_count + 1 < thread.fed_count
 
 
-@njit
 def take_record(sim: Simulation, thread: ThreadState, now_ns: int) -> None:
     place = thread.sent_count
     thread.sent_count += 1
@@ -107,7 +100,6 @@ def take_record(sim: Simulation, thread: ThreadState, now_ns: int) -> None:
     thread.body_bytes = target.body_bytes + measure_varint_bytes(value_bytes) + value_bytes
 
 
-@njit
 def _choose_target(sim: Simulation, thread: ThreadState) -> SendTarget:
     low, high = thread.first_target, thread.first_target + thread.target_count - 1
     if low < high:
@@ -121,7 +113,6 @@ def _choose_target(sim: Simulation, thread: ThreadState) -> SendTarget:
     return sim.targets[low]
 
 
-@njit
 def go_on(sim: Simulation, number: int, now_ns: int) -> int:
     """A record or a commit is due, or a thread that waited goes on; returns when its next one is due, or -1."""
     thread = sim.threads[number]
@@ -168,7 +159,6 @@ def go_on(sim: Simulation, number: int, now_ns: int) -> int:
     return _return_from_send(sim, producer, thread, returned_ns, now_ns)
 
 
-@njit
 def _commit(sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int) -> int:
     if thread.is_committing:
         thread.is_committing = False
@@ -181,7 +171,6 @@ def _commit(sim: Simulation, producer: ProducerState, thread: ThreadState, now_n
     return -1
 
 
-@njit
 def _call_send(sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int) -> None:
     """`send()` is called; the producer's first call fetches metadata, for which all others wait too."""
     if producer.metadata_at_ns < 0:
@@ -194,7 +183,6 @@ def _call_send(sim: Simulation, producer: ProducerState, thread: ThreadState, no
     producer.last_sent_at_ns = now_ns
 
 
-@njit
 def _do_send(
     sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int, buffer_bytes: int
 ) -> accumulator.Outcome:
@@ -213,7 +201,6 @@ def _do_send(
     return accumulator.append(sim, producer, thread, thread.queue, now_ns, buffer_bytes)
 
 
-@njit
 def _choose_queue(sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int) -> int:
     """The queue of a record's partition, or `NONE` where the built-in partitioner picks it."""
     topic = sim.topics[thread.topic]
@@ -224,13 +211,11 @@ def _choose_queue(sim: Simulation, producer: ProducerState, thread: ThreadState,
     return topic.first_queue + choose_partition(sim, producer, thread, topic, now_ns)
 
 
-@njit
 def _refuse(sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int) -> int:
     producer.refused_records += 1
     return _return_from_send(sim, producer, thread, now_ns + producer.append_ns, now_ns)
 
 
-@njit
 def _return_from_send(
     sim: Simulation, producer: ProducerState, thread: ThreadState, returned_ns: int, now_ns: int
 ) -> int:
@@ -246,7 +231,9 @@ def _return_from_send(
     return due_ns
 
 
-@njit
 def close(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
     producer.is_closing = True
     wake_up(sim, producer, now_ns, now_ns)
+
+
+compile_module(__name__)

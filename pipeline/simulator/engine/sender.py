@@ -9,7 +9,7 @@ It then is busy for what the iteration cost. A call (`wakeup`) while busy makes 
 response while it sleeps wakes it, which takes its time. More calls before the next iteration are free.
 """
 
-from pipeline.compilation import njit
+from pipeline.compilation import compile_module
 from pipeline.simulator.engine import connections
 from pipeline.simulator.engine.accumulator import drain_batch, find_expiry, is_next, round_time
 from pipeline.simulator.engine.batches import is_full
@@ -27,7 +27,6 @@ from pipeline.simulator.engine.state import MS, NEVER, NONE, NodeConnection, Sim
 READY = -1
 
 
-@njit
 def ready(sim: Simulation, producer: ProducerState, now_ns: int) -> int:
     """Notes the brokers with something to be sent; returns when something may become ready by waiting, or `NEVER`."""
     _keep_load_stats(sim, producer)
@@ -41,7 +40,6 @@ def ready(sim: Simulation, producer: ProducerState, now_ns: int) -> int:
     return next_check_ns
 
 
-@njit
 def _keep_load_stats(sim: Simulation, producer: ProducerState) -> None:
     """Keeps what KIP-794 weighs queues by until the next call; see `built_in_partitioner`."""
     producer.ready_count += 1
@@ -60,7 +58,6 @@ def _keep_load_stats(sim: Simulation, producer: ProducerState) -> None:
         connection.is_kept_waiting = late_ms > producer.availability_timeout_ms
 
 
-@njit
 def _check_broker(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> int:
     """Notes a broker if one of its queues is ready; returns when those before that one become so by waiting alone."""
     first = sim.brokers[connection.broker].first_partition
@@ -77,7 +74,6 @@ def _check_broker(sim: Simulation, producer: ProducerState, connection: NodeConn
     return next_check_ns
 
 
-@njit
 def check_queue(sim: Simulation, producer: ProducerState, queue: PartitionQueue, now_ns: int) -> int:
     """Returns `READY`, or when a queue with batches becomes so by waiting alone, or `NEVER` (`batchReady`)."""
     if queue.is_muted:
@@ -98,12 +94,10 @@ def check_queue(sim: Simulation, producer: ProducerState, queue: PartitionQueue,
     return rounded_ns + max(producer.linger_ns - waited_ns, 0)
 
 
-@njit
 def _is_backing_off(batch: ProducerBatch, now_ns: int) -> bool:
     return batch.attempt_count > 0 and now_ns // MS - batch.last_attempt_ms < batch.backoff_ms
 
 
-@njit
 def drain(sim: Simulation, producer: ProducerState, connection: NodeConnection, number: int, now_ns: int) -> None:
     """Fills a request with brokers' head batches as far as they fit, round from where the last one ended (`drain`)."""
     request = sim.requests[number]
@@ -137,7 +131,6 @@ def drain(sim: Simulation, producer: ProducerState, connection: NodeConnection, 
         connection.drain_index = last % count
 
 
-@njit
 def add_to_request(sim: Simulation, request: ClientRequest, number: int) -> None:
     batch = sim.batches[number]
     batch.next_in_request = NONE
@@ -151,7 +144,6 @@ def add_to_request(sim: Simulation, request: ClientRequest, number: int) -> None
     request.size_bytes += batch.size_bytes
 
 
-@njit
 def run_once(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
     """Makes an iteration, and sets the sender's clock to the next one (`runOnce`)."""
     producer.is_called = False
@@ -188,7 +180,6 @@ def run_once(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
     set_clock(sim, producer.clock, due_ns)
 
 
-@njit
 def wake_up(sim: Simulation, producer: ProducerState, now_ns: int, returned_ns: int) -> None:
     """A thread calls `wakeup`, which returns later; the first call since the last iteration counts."""
     if not producer.is_called:
@@ -196,7 +187,6 @@ def wake_up(sim: Simulation, producer: ProducerState, now_ns: int, returned_ns: 
         end_poll(sim, producer, now_ns, returned_ns, producer.wake_ns, producer.wake_stream)
 
 
-@njit
 def end_poll(
     sim: Simulation, producer: ProducerState, now_ns: int, called_ns: int, distribution: int, stream: RandomStream
 ) -> None:
@@ -210,7 +200,6 @@ def end_poll(
         set_clock(sim, producer.clock, min(due_ns, awake_ns))
 
 
-@njit
 def _send_producer_data(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> int:
     if producer.is_java:
         number = connections.take_request(sim, producer, now_ns)
@@ -233,7 +222,6 @@ def _send_producer_data(sim: Simulation, producer: ProducerState, connection: No
     return count
 
 
-@njit
 def _find_poll_end_ns(sim: Simulation, producer: ProducerState, now_ns: int, next_check_ns: int) -> int:
     """When a poll with nothing to send ends by itself; its timeout is counted from the clock the iteration began with."""
     end_ns = next_check_ns
@@ -261,3 +249,6 @@ def _find_poll_end_ns(sim: Simulation, producer: ProducerState, now_ns: int, nex
     if timeout_ns <= 0:
         return producer.busy_until_ns
     return producer.busy_until_ns + timeout_ns + producer.timer_ns
+
+
+compile_module(__name__)
