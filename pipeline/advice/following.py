@@ -62,20 +62,6 @@ def move_partitions(partitions: Partitions, moves: Iterable[PartitionMove]) -> t
     return tuple(moved)
 
 
-def describe_ratios(ratios: Mapping[int, Ends], broker_id: int, target_ratio: float) -> dict[str, Any]:
-    """Fields of a recommendation about share ratios by broker: its own and the highest one; none where nothing is predicted."""
-    low, ratio, high = ratios.get(broker_id, (None, None, None))
-    peak = max((median for _, median, _ in ratios.values()), default=None)
-    return {
-        "predicted_ratio": ratio,
-        "predicted_ratio_low": low,
-        "predicted_ratio_high": high,
-        "predicted_peak_ratio": peak,
-        "is_enough": peak is not None and peak <= target_ratio + 1e-9,
-        "broker_ratios": {one: median for one, (_, median, _) in ratios.items()},
-    }
-
-
 def list_new_leaders(before: Partitions, after: Partitions, keyed: Collection[str]) -> dict[Place, int]:
     led = {(one.topic, one.partition): one.leader_id for one in before}
     return {
@@ -161,10 +147,27 @@ class HotBroker:
     replayed: LeaderReplay | None = None  # the window under the leaders of `plan_following`, if somebody replayed it
 
 
+def describe_ratios(ratios: Mapping[int, Ends], hot: HotBroker) -> dict[str, Any]:
+    """Fields of a recommendation for a broker about share ratios: its own and the highest one, now and as predicted."""
+    low, ratio, high = ratios.get(hot.broker_id, (None, None, None))
+    peak = max((median for _, median, _ in ratios.values()), default=None)
+    return {
+        "window_start_ms": hot.window_start_ms,
+        "subject": f"broker {hot.broker_id}",
+        "share_ratio": hot.share_ratio,
+        "predicted_ratio": ratio,
+        "predicted_ratio_low": low,
+        "predicted_ratio_high": high,
+        "predicted_peak_ratio": peak,
+        "is_enough": peak is not None and peak <= hot.target_ratio + 1e-9,
+        "broker_ratios": {one: median for one, (_, median, _) in ratios.items()},
+    }
+
+
 def check_broker(hot: HotBroker) -> Recommendation:
     broker_id, answers = hot.broker_id, hot.answers
     is_slow = answers is not None and answers.is_slow
-    predicted = describe_ratios(hot.healed if is_slow else {}, broker_id, hot.target_ratio)
+    predicted = describe_ratios(hot.healed if is_slow else {}, hot)
     if answers is not None and is_slow:
         title = f"broker {broker_id} is slow: look at its disk, network, neighbours"
         text = describe_answers(broker_id, answers)
@@ -177,16 +180,7 @@ def check_broker(hot: HotBroker) -> Recommendation:
             own, others = format_ms(answers.latency_avg_ms), format_ms(answers.peers_ms)
             waits = f"It is not slow: producers wait {own} for it, {others} for the others."
         text = f"Load follows this broker, and neither keys nor leaders explain it. {waits}"
-    return Recommendation(
-        window_start_ms=hot.window_start_ms,
-        subject=f"broker {broker_id}",
-        action=CHECK_BROKER,
-        title=title,
-        text=text,
-        topic="",
-        share_ratio=hot.share_ratio,
-        **predicted,
-    )
+    return Recommendation(action=CHECK_BROKER, title=title, text=text, topic="", **predicted)
 
 
 def describe_answers(broker_id: int, answers: BrokerAnswers) -> str:

@@ -124,10 +124,10 @@ def _of_replayed(plan: ReassignmentPlan, hot: HotBroker, partitions: Partitions,
             row,
             text=f"{text} What it brings is not predicted{why}: the load follows the broker, so producers of records without "
             "keys may load whatever it leads next.",
-            **describe_ratios({}, hot.broker_id, hot.target_ratio),
+            **describe_ratios({}, hot),
         )
     ratios = predict_following(move_partitions(partitions, plan.moves), brokers, hot.replayed.shares)
-    found = replace(row, **describe_ratios(ratios, hot.broker_id, hot.target_ratio), is_replayed=True)
+    found = replace(row, **describe_ratios(ratios, hot), is_replayed=True)
     peak = max(median for _, median, _ in ratios.values())
     why = "the load follows the broker" if hot.load_follows else "producers without keys choose among all partitions"
     said = f"The window was replayed with these leaders, because {why}: the highest broker would be at {format_ratio(peak)}."
@@ -182,14 +182,11 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
     after = ((move.topic, move.partition, move.new_replicas) for move in moves)
     before = ((move.topic, move.partition, move.replicas) for move in moves)
     return Recommendation(
-        window_start_ms=hot.window_start_ms,
-        subject=f"broker {hot.broker_id}",
         action=plan.kind,
         title=f"{title} of {partitions}",
         text=f"{does.format(partitions, costs)}{found} The highest broker would be at {format_ratio(plan.peak_ratio)}. {stays}",
         topic=moves[0].topic if len({move.topic for move in moves}) == 1 else "",
-        share_ratio=hot.share_ratio,
-        **describe_ratios(ratios, hot.broker_id, hot.target_ratio),
+        **describe_ratios(ratios, hot),
         moved_bytes=plan.moved_bytes,
         moved_partition_count=count,
         reassignment_json=None if is_election else format_reassignment(after),
@@ -199,16 +196,13 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
 
 
 def _of_effect(effect: CandidateEffect, hot: HotBroker) -> Recommendation:
-    predicted = describe_ratios(effect.ratios, hot.broker_id, hot.target_ratio)
+    predicted = describe_ratios(effect.ratios, hot)
     caveat = f" {effect.caveat}" if effect.caveat else ""
     return Recommendation(
-        window_start_ms=hot.window_start_ms,
-        subject=f"broker {hot.broker_id}",
         action=effect.action,
         title=effect.title,
         text=f"{effect.basis} the highest broker at {format_ratio(predicted['predicted_peak_ratio'])}.{caveat}",
         topic=effect.topic,
-        share_ratio=hot.share_ratio,
         config_diff=effect.config_diff,
         **predicted,
     )

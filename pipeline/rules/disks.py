@@ -64,15 +64,13 @@ def format_hours_to_full(hours: float) -> str:
 
 def _find_shared(disks: Mapping[Disk, Fillings], disk: Disk) -> list[int]:
     """The brokers that report the volume of a disk, ascending: of one size, and always with the same room left."""
-    alike = {other[0] for other, others in disks.items() if other[0] != disk[0] and _is_same(disks[disk], others)}
-    return sorted({disk[0], *alike})
-
-
-def _is_same(one: Fillings, other: Fillings) -> bool:
-    pairs = [(one[at_ms], other[at_ms]) for at_ms in one.keys() & other.keys()]
-    return bool(pairs) and all(
-        size == total and abs(used - its) <= SAME_VOLUME * size for (used, size), (its, total) in pairs
-    )
+    own, alike = disks[disk], {disk[0]}
+    for (broker_id, _), other in disks.items():
+        pairs = [] if broker_id in alike else [(own[at_ms], other[at_ms]) for at_ms in own.keys() & other.keys()]
+        is_same = (size == total and abs(used - its) <= SAME_VOLUME * size for (used, size), (its, total) in pairs)
+        if pairs and all(is_same):
+            alike.add(broker_id)
+    return sorted(alike)
 
 
 def _name_brokers(ids: list[int]) -> str:
