@@ -14,14 +14,7 @@ from pipeline.advice.following import LeaderReplay, widen
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.replay import Candidate
 from pipeline.engine import count_task_slots, describe_work
-from pipeline.jobs.replay.load import (
-    FAMILY_NAMES,
-    Readers,
-    load_recording,
-    load_traffic,
-    make_readers,
-    replay_stored_keys,
-)
+from pipeline.jobs.replay import load
 from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow
 from pipeline.progress import Begin, ignore_phase
@@ -66,10 +59,10 @@ def run(spark: SparkSession, run: RunContext, windows: Windows, begin: Begin = i
     if not windows:
         return JobReport(notes=("no trusted window to replay",))
     begin("keys")
-    recording, readers = load_recording(spark, run, windows), make_readers(run, windows)
+    recording, readers = load.load_recording(spark, run, windows), load.make_readers(run, windows)
     describe_work(f"{run.subject}: place keys under every candidate")
-    keyed = replay_stored_keys(spark, run, recording)
-    families = {where: one.verdict.verdict for where, one in keyed.items() if one.verdict.verdict in FAMILY_NAMES}
+    keyed = load.replay_stored_keys(spark, run, recording)
+    families = {where: one.verdict.verdict for where, one in keyed.items() if one.verdict.verdict in load.FAMILY_NAMES}
     begin("sessions")
     describe_work(f"{run.subject}: find producer sessions")
     sessions, metrics = calibrate_sessions(spark, recording, families, readers.sessions)
@@ -108,7 +101,7 @@ def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
             topics.append(unpack_value(value))
         else:
             packed[start_ms, topic, topic_id].append((group, candidate, seed, value))
-    traffic = load_traffic(run, {topic.where for topic in topics})
+    traffic = load.load_traffic(run, {topic.where for topic in topics})
     for topic in sorted(topics, key=lambda topic: topic.where):
         found = packed[topic.where]
         results = [(group, candidate, seed, unpack_value(value)) for group, candidate, seed, value in found]
@@ -139,7 +132,7 @@ def _describe_verdicts(rows: Iterable[tuple[Any, ...]]) -> tuple[str, ...]:
 
 class _Calibrated(NamedTuple):
     recording: Recording
-    readers: Readers
+    readers: load.Readers
     sessions: Sequence[ProducerSession]
     metrics: Mapping[SessionKey, SessionMetrics]
     families: Mapping[TopicWindow, str]
@@ -190,7 +183,7 @@ class WindowReplay:
         errors: Mapping[str, float],
         number: int,
     ) -> LeaderReplay:
-        traffic, shares = load_traffic(self._run, set(inputs)), {}
+        traffic, shares = load.load_traffic(self._run, set(inputs)), {}
         for where, topic in inputs.items():
             runs = topic.merge_runs(results.get(where, ())).get(number)
             if runs is None:
@@ -207,12 +200,12 @@ class WindowReplay:
     def _calibrated(self) -> _Calibrated:
         windows = (self._window,)
         describe_work(f"{self._run.subject}: find producer sessions once more")
-        recording, readers = load_recording(self._spark, self._run, windows), make_readers(self._run, windows)
+        recording, readers = load.load_recording(self._spark, self._run, windows), load.make_readers(self._run, windows)
         columns = ("window_start_ms", "topic", "topic_id", "verdict")
         families = {
             (start_ms, topic, topic_id): verdict
             for start_ms, topic, topic_id, verdict in self._run.tuples(HASH_VERDICTS, windows, *columns)
-            if verdict in FAMILY_NAMES
+            if verdict in load.FAMILY_NAMES
         }
         sessions, metrics = calibrate_sessions(self._spark, recording, families, readers.sessions)
         return _Calibrated(recording, readers, sessions, metrics, families)

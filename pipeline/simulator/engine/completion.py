@@ -6,20 +6,9 @@ has not answered the sender sends nothing else.
 """
 
 from pipeline.compilation import compile_module, outlined
-from pipeline.simulator.engine import accumulator
+from pipeline.simulator.engine import accumulator, connections
 from pipeline.simulator.engine.batches import free_batch
 from pipeline.simulator.engine.client_state import ClientRequest, PartitionQueue, ProducerState
-from pipeline.simulator.engine.connections import (
-    CONCURRENT_RETRY_NS,
-    can_send,
-    complete_next,
-    disconnect,
-    find_timeout_ns,
-    put_in_flight,
-    release_request,
-    submit_request,
-    take_request,
-)
 from pipeline.simulator.engine.primitives import count_batch, count_latency, draw_below, find_next, is_empty, set_clock
 from pipeline.simulator.engine.state import MS, NEVER, NONE, RECORDED, NodeConnection, Simulation, ThreadState
 
@@ -45,11 +34,11 @@ def find_transactional_wait_ns(sim: Simulation, producer: ProducerState, now_ns:
     if now_ns < producer.coordinator_retry_ns:
         return producer.coordinator_retry_ns
     connection = sim.connections[producer.first_connection + producer.coordinator]
-    if not can_send(sim, producer, connection, now_ns):
+    if not connections.can_send(sim, producer, connection, now_ns):
         return connection.throttled_until_ns if now_ns < connection.throttled_until_ns else NEVER
-    number = take_request(sim, producer, now_ns)
-    put_in_flight(sim, producer, connection, number)
-    response_ns = submit_request(sim, connection, number)
+    number = connections.take_request(sim, producer, now_ns)
+    connections.put_in_flight(sim, producer, connection, number)
+    response_ns = connections.submit_request(sim, connection, number)
     if response_ns >= 0:
         set_clock(sim, connection.number, response_ns)
     producer.transactional_request = number
@@ -73,7 +62,7 @@ def complete_transactional_request(
         set_clock(sim, sim.threads[producer.committing_thread].clock, now_ns)
     elif request.arrived_ns < producer.markers_until_ns:
         producer.has_new_partitions = True
-        producer.coordinator_retry_ns = now_ns + CONCURRENT_RETRY_NS
+        producer.coordinator_retry_ns = now_ns + connections.CONCURRENT_RETRY_NS
 
 
 _MILLION = 1_000_000
@@ -94,13 +83,13 @@ def _complete_requests_of(sim: Simulation, producer: ProducerState, connection: 
     is_cut = False
     while True:
         if arrived_count == 0 and not is_cut:
-            timeout_ns = find_timeout_ns(sim, producer, connection)
+            timeout_ns = connections.find_timeout_ns(sim, producer, connection)
             is_cut = connection.in_flight_count > 0 and accumulator.round_time(producer, now_ns) >= timeout_ns
             if is_cut:  # `hasExpiredRequest`
-                disconnect(sim, producer, connection, now_ns)
+                connections.disconnect(sim, producer, connection, now_ns)
         if arrived_count == 0 and (not is_cut or connection.in_flight_count == 0):
             return
-        number = complete_next(sim, producer, connection)
+        number = connections.complete_next(sim, producer, connection)
         request = sim.requests[number]
         is_error = is_cut
         if not is_cut:
@@ -116,7 +105,7 @@ def _complete_requests_of(sim: Simulation, producer: ProducerState, connection: 
         if number == producer.transactional_request:
             complete_transactional_request(sim, producer, request, is_error, now_ns)
         _complete_batches(sim, producer, request, now_ns, is_error)
-        release_request(sim, number)
+        connections.release_request(sim, number)
 
 
 def _has_refused(sim: Simulation, request: ClientRequest) -> bool:
