@@ -99,7 +99,7 @@ runs._take_step = lambda *_: said
 ti = SimpleNamespace(task=SimpleNamespace(), try_number=1, xcom_push=lambda key, value: left.append(value))
 report = runs.take_step("judge_windows", 0, None, ti, {})
 event = left[-1]["event"]["one"]
-print(json.dumps([runs.describe_report(report), report.verdict, event["summary"], event["warnings"]]))
+print(json.dumps([report.notes, report.warnings, report.verdict, event["summary"], event["warnings"]]))
 """
 
 
@@ -107,7 +107,7 @@ def test_neither_notes_nor_an_event_hold_what_airflows_database_refuses(tmp_path
     """A metadata log gives a topic any name; the task failed after its commit, with each try."""
     done = run_script(tmp_path, SAYING)
     warning = "b\\udcff\nc"
-    assert json.loads(done.stdout.splitlines()[-1]) == [["topic a\\x00", warning], "d\\x00", "d\\x00", [warning]]
+    assert json.loads(done.stdout.splitlines()[-1]) == [["topic a\\x00"], [warning], "d\\x00", "d\\x00", [warning]]
 
 
 EVENTS = """

@@ -1,6 +1,7 @@
 """What a Viewer of Airflow may not do, and names that are templates elsewhere. Oracle: Airflow's own application, whose every
 route is asked; its database."""
 
+from pipeline.model.number_text import escape_hidden
 from tests.dags.conftest import HOSTILE, PLANTED
 from tests.mail_parts import read_mail
 
@@ -55,7 +56,7 @@ def test_a_viewer_reads_runs_and_finds_no_secret(asked):
 
 def test_a_name_or_parameter_is_never_a_template(asked):
     found, config = asked
-    summary = f"cluster {HOSTILE}: no trusted window to judge"
+    summary = escape_hidden(f"cluster {HOSTILE}: no trusted window to judge", keep="\n")
     assert found["results"]["health_verdict"] == summary
     assert found["rendered"]["health.health_verdict"]["op_args"] == ["LazyXComSequence(<unevaluated length>)"]
     assert found["runs"]["ingest"]["conf"] == {"window": HOSTILE}

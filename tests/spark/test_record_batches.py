@@ -93,7 +93,7 @@ def test_rows_are_the_headers_on_disk(read, expected, least):
     tables, tasks = read(least)
     assert batches(tables) == expected
     assert len(tasks) == least
-    on_disk = [path for task in tasks for path in (one.path for one in task.reads)]
+    on_disk = [path for task in tasks for path in (one.read.path for one in task.reads)]
     assert len(set(on_disk)) == len(on_disk)  # of replicas one is read, and by one task
 
 

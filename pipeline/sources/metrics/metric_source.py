@@ -14,7 +14,6 @@ from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.sources.files.cluster_rows import problems_of
 from pipeline.sources.questions import Finding, SourceAvailability, name_some
 from pipeline.sources.source import Number, Source, rated, sources_of
-from pipeline.tables.values import tuples_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +44,8 @@ class SampleCounts(NamedTuple):
 
 def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeWindow]) -> SampleCounts:
     """What arrived, from counts of `transforms.samples` (fields of `InstanceSamples`, `row_count`) and rows of kind `problem`."""
+    from pipeline.tables.values import tuples_of
+
     by_start = {window.start_ms: window for window in windows}
     counts: Counter[tuple[str, TimeWindow]] = Counter()
     instances = []

@@ -33,7 +33,7 @@ from tests.lab.faults.disks import mounted, run_tool
 from tests.lab.worlds.draw import Surroundings, draw_answer, draw_surroundings, make_hostile
 from tests.spark.capture_runs import plan, stored
 from tests.unit.sources.collected.disks import CONFIG, FIRST_MS, HOUR_MS, NOW_MS, SPAN, tell
-from tests.unit.sources.collected.test_landing import make_three, own_partitions
+from tests.unit.sources.collected.forgery import make_three, own_partitions
 from tests.unit.sources.http_servers import answering
 
 HOSTILE = "broker-3"

@@ -157,7 +157,7 @@ def test_known_keys_are_not_added_again(spark, tmp_path, make_run):
     stored = load_rows(tmp_path / "warehouse", KEY_HASHES)
     assert sorted(stored["key_id"].to_pylist()) == sorted(set(keys["key_id"].to_pylist()))
     assert set(stored["run_id"].to_pylist()) == {"first"}
-    assert versions == [1, 1]
+    assert versions == [{"silver.key_hashes": 1}] * 2
 
 
 @pytest.fixture
