@@ -70,9 +70,9 @@ _PARAMS = {
 }  # fmt: skip  # a table: short fields share a line
 
 
-def turns(config: PipelineConfig) -> list[int]:
-    """Numbers of the tasks that each step is mapped to, one a cluster: `plan_runs` says whose turn is which."""
-    return list(range(len(config.clusters)))
+def turns(config: PipelineConfig, task_id: str) -> list[int]:
+    """Numbers of the tasks that a step is mapped to, one a cluster: `plan_runs` says whose turn is which."""
+    return list(range(len(config.clusters_of_task(task_id))))
 
 
 def each_cluster(config: PipelineConfig, priority: int = 1) -> dict[str, Any]:

@@ -34,5 +34,5 @@ with DAG(
 
     does = "Reads a cluster's sources, writes bronze and silver, judges them, commits the windows."
     _, handed_over = add_step("ingest", "ingest_windows", INGESTED, does)
-    handed_over >> take_up.expand(turn=turns(_CONFIG))
+    handed_over >> take_up.expand(turn=turns(_CONFIG, "take_up"))
     link_reports(dag)

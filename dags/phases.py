@@ -15,9 +15,9 @@ def failed(of: str, step: str, phase: str, params: Any = None, ti: Any = None) -
     """Runs when the step failed: fails too if it did so in this phase; its mail has left before."""
     from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-    from dags.runs import UNKNOWN_FAILURE, list_tasked, read_left
+    from dags.runs import UNKNOWN_FAILURE, read_left
 
-    count = 1 if params.get("cluster") else len(list_tasked(load_usable(), of))
+    count = 1 if params.get("cluster") else len(load_usable().clusters_of_task(of))
     wrong = []
     for left in read_left(ti, of, count):
         if "event" not in left and phase in left.get("phase", {"": PHASES[step][0]}).values():
@@ -50,8 +50,7 @@ def add_step(
 
         outlet_events[outlet].extra = hand_over_clusters(name, dag_run, ti, params, needs_one=needs_one)
 
-    # one that is unusable fails in `ingest`, and is told
-    done = work.expand(turn=[*range(len(config.cluster_names))] if name == "ingest" else turns(config))
+    done = work.expand(turn=turns(config, name))
     show_phases(done, step)
     handed_over = hand_over().as_teardown()
     done >> handed_over

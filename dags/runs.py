@@ -78,11 +78,6 @@ def _without_hidden(report: StepReport) -> StepReport:
     return replace(report, notes=notes, warnings=warnings, verdict=verdict)
 
 
-def list_tasked(config: PipelineConfig, task_id: str) -> tuple[str, ...]:
-    """Clusters that a step has a task for; `ingest` also for those that are unusable, and no other step."""
-    return config.cluster_names if task_id == "ingest" else tuple(config.clusters)
-
-
 def take_up_lost(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> None:
     """Takes a step for a cluster's windows of the last day that are not trusted; mails those that no later run takes up."""
     ti.task.operator_extra_links = (ReportLink(),)  # also where it is skipped
@@ -107,7 +102,7 @@ def _find_run(turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> Ru
     names = (params["cluster"],) if params.get("cluster") else config.cluster_names
     for name in names[turn : turn + 1]:
         if reason := config.unusable.get(name):
-            get_current_context()["cluster"] = name  # type: ignore[typeddict-unknown-key]  # names the task
+            _name_task(name)
             leave(ti, name, failure=reason)
             raise ConfigError(reason)
     span, now_ms = requested_span(config, dag_run.partition_key, params), milliseconds_of(ti.start_date)
@@ -115,8 +110,12 @@ def _find_run(turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> Ru
     runs = plan_runs(config, span, run_id=dag_run.run_id, now_ms=now_ms, **asked)[turn : turn + 1]
     if not runs:
         raise AirflowSkipException(f"the run is about cluster {params.get('cluster')} alone")
-    get_current_context()["cluster"] = runs[0].cluster_name  # type: ignore[typeddict-unknown-key]  # names the task
+    _name_task(runs[0].cluster_name)
     return runs[0]
+
+
+def _name_task(cluster: str) -> None:
+    get_current_context()["cluster"] = cluster  # type: ignore[typeddict-unknown-key]  # `map_index_template` shows it
 
 
 def leave(ti: Any, cluster: str, **said: object) -> None:
@@ -152,7 +151,7 @@ def hand_over_clusters(
 ) -> dict[str, Any]:
     """What an asset's event carries of the clusters that are done; mails the failures of the others, if of several."""
     config = load_usable()
-    names = [params["cluster"]] if params.get("cluster") else list_tasked(config, task_id)
+    names = [params["cluster"]] if params.get("cluster") else config.clusters_of_task(task_id)
     left = read_left(ti, task_id, len(names))
     done, failed = (
         {name: value for one in left for name, value in (one.get(kind) or {}).items()} for kind in ("event", "failure")

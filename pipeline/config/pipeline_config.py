@@ -125,9 +125,8 @@ class Spark(Section):
     @classmethod
     def _check_remote(cls, address: str | None) -> str | None:
         if address is not None and not address.startswith("sc://"):
-            raise ValueError(
-                "expected the address of a Spark Connect server, such as sc://host:15002"
-            )  # it may hold a token
+            # without the address: it may hold a token
+            raise ValueError("expected the address of a Spark Connect server, such as sc://host:15002")
         return address
 
     @property
@@ -204,6 +203,10 @@ class PipelineConfig(Section):
     @property
     def cluster_names(self) -> tuple[str, ...]:
         return (*self.clusters, *self.unusable)
+
+    def clusters_of_task(self, task_id: str) -> tuple[str, ...]:
+        """Clusters for which an Airflow task is mapped. Only `ingest` has one for an unusable cluster: it fails there with the reason."""
+        return self.cluster_names if task_id == "ingest" else tuple(self.clusters)
 
     def command(self, name: str) -> str:
         given = "" if self._file is None else f" --config {shlex.quote(str(self._file))}"

@@ -129,7 +129,7 @@ def find_lost(
 ) -> list[IncidentChange]:
     """Newest changes of incidents before a window that should have a message and have none, as after the loss of the outbox.
 
-    The end of an incident counts while its message would still wait (`mail.give_up_after`), so some ends are told twice. An
+    An end is sent again if it is younger than `mail.give_up_after`, so some ends are told twice. An
     incident whose window has also lost its verdict or loads gets no message: its next change tells of it.
     """
     reported = reported_changes(run.warehouse, run.cluster_name, silenced=True)

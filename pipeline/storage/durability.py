@@ -30,9 +30,8 @@ _LOG = "_delta_log"
 _CHECKPOINT, _LAST_CHECKPOINT, _END_OF_PARQUET = ".checkpoint.parquet", "_last_checkpoint", b"PAR1"
 _SHOWN = 600
 _MOST_KEPT = 64  # more than one warehouse has tables
-_OF_VERSION = re.compile(
-    r"\d{20}\.(json|checkpoint\..*parquet)", re.ASCII
-)  # no copy that somebody put aside, as `….json.bak`
+# a copy that somebody put aside, such as `….json.bak`, is none
+_OF_VERSION = re.compile(r"\d{20}\.(json|checkpoint\..*parquet)", re.ASCII)
 _TREE = re.compile(r"\x1b\[\d*m↳?")  # delta-rs draws the causes of an error as a coloured tree
 
 

@@ -85,4 +85,8 @@ def test_one_of_several_clusters_holds_up_the_others_for_minutes_only(ran, monke
     from dags.defaults import each_cluster, turns  # noqa: PLC0415  # reads the configuration when imported
 
     settings = each_cluster(config)
-    assert (turns(config), settings["retries"], settings["execution_timeout"]) == ([0, 1, 2, 3], 2, config.late_after)
+    assert (turns(config, "replay"), settings["retries"], settings["execution_timeout"]) == (
+        [0, 1, 2, 3],
+        2,
+        config.late_after,
+    )

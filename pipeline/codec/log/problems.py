@@ -81,7 +81,7 @@ def describe_stop(
 
 
 def name_text(first_bytes: bytes) -> str:
-    """Says what a text is, by a file's first bytes; "" if it is none: a log begins with an offset, so with a zero byte."""
+    """The kind of text that a file holds, by its first bytes; "" if it is no text. A log begins with an offset, so with a zero byte."""
     if first_bytes.startswith(b"version https://git-lfs"):
         return "a Git LFS pointer, not the file itself: `git lfs pull` fetches it"
     probe = first_bytes[: MAGIC_AT + 1]
