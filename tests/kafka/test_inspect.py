@@ -11,9 +11,9 @@ import pytest
 
 from pipeline.cli import main
 from pipeline.codec.tools.tool_text import parse_log_dirs_describe
-from tests.kafka.conftest import DEEP_TOPICS
-from tests.lab.cluster import run_tool
+from tests.lab.cluster import dump_logs, run_tool
 
+DEEP_TOPICS = ("audit", "clicks", "codec-gzip", "codec-lz4", "codec-snappy", "codec-zstd", "devices", "ledger")
 BATCH = re.compile(
     r"^baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .*? producerId: (-?\d+) .*? isControl: (\w+) "
     r".*?(?:CreateTime|LogAppendTime): (-?\d+) size: (\d+) magic: (\d+) compresscodec: (\w+) crc: \d+ isvalid: (\w+)",
@@ -32,10 +32,10 @@ def inspect(capsys, *arguments) -> dict:
 
 
 @pytest.mark.parametrize("node", ["brokers/0", "brokers/1", "brokers/2", "controllers/100"])
-def test_batches(capture_folder, dumped_batches, capsys, node):
+def test_batches(capture_folder, capsys, node):
     report = inspect(capsys, capture_folder / node, "--verify")
     rows = {row["path"]: row for row in report["segments"]}
-    dumps = dumped_batches(node)
+    dumps = dump_logs(sorted((capture_folder / node).rglob("*.log")))
     assert dumps.keys() == rows.keys()
     assert len(rows) == len(list((capture_folder / node).rglob("*.log")))
     for path, text in dumps.items():
@@ -61,11 +61,12 @@ def test_batches(capture_folder, dumped_batches, capsys, node):
     assert report["problems"] == []
 
 
-def test_records(capture_folder, dumped_records, capsys):
+def test_records(capture_folder, capsys):
     folders = [folder for topic in DEEP_TOPICS for folder in sorted(capture_folder.glob(f"brokers/*/{topic}-*"))]
     rows = {row["path"]: row for row in inspect(capsys, "--deep", *folders)["segments"]}
-    assert dumped_records.keys() == rows.keys()
-    for path, text in dumped_records.items():
+    dumps = dump_logs([log for folder in folders for log in sorted(folder.glob("*.log"))], "--print-data-log")
+    assert dumps.keys() == rows.keys()
+    for path, text in dumps.items():
         data = [found for found in RECORD.finditer(text) if not text.startswith(" endTxnMarker", found.end())]
         stamps, key_sizes, value_sizes, headers, keys = zip(*(found.groups() for found in data), strict=True)
         counted = Counter(key for key, size in zip(keys, key_sizes, strict=True) if size != "-1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import subprocess
 import time
@@ -30,7 +31,7 @@ from tests.lab.node_settings import broker_settings, controller_settings, format
 from tests.lab.process import FRUGAL, PATIENCE_S, LabError, Process, free_ports, is_listening, start_java, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 LASTING = ("-XX:+UseSerialGC", "-Xshare:auto")
 """Java options of brokers whose speed matters: the second compiler takes half of the CPU of one that lives for a minute."""
@@ -68,6 +69,13 @@ def run_tool(name: str, *arguments: str, with_errors: bool = False, artifacts: A
     if done.returncode != 0:
         raise LabError(f"{name} {' '.join(arguments)}: exit {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}")
     return done.stdout + done.stderr if with_errors else done.stdout
+
+
+def dump_logs(files: Iterable[Path], *options: str) -> dict[str, str]:
+    """What kafka-dump-log prints, by file."""
+    text = run_tool("kafka-dump-log", *options, "--files", ",".join(map(str, files)))
+    parts = re.split(r"^(?:Dumping (.*)|(/.*) is empty\.)$", text, flags=re.MULTILINE)[1:]
+    return {name or empty: body.strip() for name, empty, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,9 @@ ROOMS = (
     ),
     *("partitioners", "replay", "report", "rules", "simulator", "sources", "storage", "transforms", "verdicts"),
 )
-FOLDERS = ("tests/unit/", "tests/properties/", "tests/golden/")
-LANES = ("tests/spark/", "tests/gates/", "tests/dags/", "tests/kafka/")
-LEFT_OUT = "tests/unit/docker/"  # text of other files
+FOLDERS = ("tests/unit/", "tests/properties/", "tests/golden/", "tests/lab/")
+LANES = ("tests/spark/", "tests/gates/", "tests/dags/", "tests/kafka/", "tests/lab/real/")
+LEFT_OUT = ("tests/unit/docker/", "tests/lab/real/")  # text of other files, and a lane
 LANE_FILES = 3  # the nearest test files of each lane
 STAGE_LIMIT_S = 3000  # a mutant that runs longer has made a loop without end
 

@@ -8,7 +8,7 @@ import pytest
 from tests.lab.archive import unpack
 from tests.lab.rack_aware.between import count_by_others, measure_capture
 
-ARCHIVES = Path(__file__).parents[1] / "data/zone_draws/00"
+ARCHIVES = Path(__file__).parents[2] / "data/zone_draws/00"
 
 
 @pytest.mark.parametrize(("name", "source"), [("zones-00-0-after", "configured"), ("zones-00-1-before", "configured")])

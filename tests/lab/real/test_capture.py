@@ -3,11 +3,10 @@
 import json
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from tests.kafka.conftest import dump
+from tests.lab.cluster import dump_logs
 from tests.lab.facts import CONTROL_BIT, measure_share_ratios, read_batches, read_capture
 
 SLOW_MINUTES = range(4, 8)
@@ -33,12 +32,18 @@ def test_logs_hold_the_records_the_producers_saw_acknowledged(facts, manifest):
     assert held == {producer["topic"]: producer["acked_count"] for producer in manifest["producers"]}
 
 
-def test_the_lab_counts_as_kafka_does(capture_folder, dumped_batches):
+@pytest.fixture(scope="module")
+def dumped_records(capture_folder):
+    logs = [log for topic in ("clicks", "ledger") for log in capture_folder.glob(f"brokers/*/{topic}-*/*.log")]
+    return dump_logs(logs, "--print-data-log")
+
+
+def test_the_lab_counts_as_kafka_does(capture_folder):
     """Oracle: DumpLogSegments, for the header walk the tests here rest on."""
     folders = ["brokers/0/payments-0", "brokers/1/ledger-1", "brokers/2/codec-zstd-2"]
     segments = [max((capture_folder / folder).glob("*.log")) for folder in folders]
-    texts = [dumped_batches(str(Path(folder).parent))[str(log)] for folder, log in zip(folders, segments, strict=True)]
-    dumped = BATCH.findall("\n".join(texts))
+    texts = dump_logs(segments)
+    dumped = BATCH.findall("\n".join(texts[str(log)] for log in segments))
 
     assert {is_valid for *_, is_valid in dumped} == {"true"}
     assert [(int(count), is_control == "true") for count, is_control, _ in dumped] == [
@@ -130,7 +135,7 @@ def test_metadata_ends_with_every_partition_led(capture_folder, manifest):
     A log taken after the stop would end in partition changes to no leader.
     """
     folders = [capture_folder / node / "__cluster_metadata-0" for node in ("brokers/1", "controllers/100")]
-    dumped = dump([log for folder in folders for log in folder.glob("*.log")], "--cluster-metadata-decoder")
+    dumped = dump_logs([log for folder in folders for log in folder.glob("*.log")], "--cluster-metadata-decoder")
     assert len(dumped) == len(folders)
     for text in dumped.values():
         assert text.count('"type":"PARTITION_RECORD"') >= sum(map(len, manifest["topics"].values()))
