@@ -155,10 +155,10 @@ BROKER_RULES = (
     Rule(
         name="broker_away", measure=_broker_away, limit=1, k=1, n=1, meaning="a broker is out of the cluster",
         advice="Look at its process and its log; others lead its partitions meanwhile and carry its load.",
-        doc="seconds of the window in which a broker was out of the cluster (fenced), by the metadata log. A live cluster does not show that log: "
-        "there an outage begins when other brokers lead its partitions, by leader epochs, and ends with the cluster's last answer that it is "
-        "away. In the window of that answer it lasts to the window's end, or until the broker is seen again. If there was no such answer, "
-        "it counts only if the broker's metrics are missing while others take over",
+        doc="seconds of the window in which a broker was out of the cluster (fenced), by the metadata log. A live cluster does not show this log. "
+        "There an outage begins when, by leader epochs, other brokers lead its partitions. It ends with the cluster's last answer that the broker is "
+        "away; in the window of that answer it lasts until the broker is seen again, or to the window's end. Without such an answer "
+        "it counts only if the broker's metrics are missing while other brokers take over",
         format="{:,.0f} s".format,
     ),
     Rule(
@@ -171,14 +171,14 @@ BROKER_RULES = (
         name="throttled", measure=_throttled, limit=1, k=1, n=1, meaning="a quota delays what producers send",
         advice="See `kafka-configs --describe --entity-type clients` (and `users`): raise the quota, or send less. A producer "
         "whose records wait longer than `delivery.timeout.ms` drops them.",
-        doc="milliseconds by which quotas delay produce requests on average: `produce-throttle-time-avg` of a client, the mean of "
+        doc="mean delay of produce requests by quotas, in milliseconds: `produce-throttle-time-avg` of a client, or the mean of "
         "`ThrottleTimeMs` of a broker",
         format="{:,.0f} ms".format,
     ),
     Rule(
         name="failed_sends", measure=_failed_sends, limit=1, k=1, n=1, meaning="a producer could not deliver records",
         advice="Its log names the exception. `TimeoutException`: it sends more than brokers or its quota take.",
-        doc="records that a Java producer failed to send in the window, by the rate of `record-error-total`",
+        doc="records that a Java producer failed to send in the window (from the rate of `record-error-total`)",
     ),
     Rule(
         name="preferred_leader", limit=0.10, meaning="partitions are not led by their preferred leaders",
@@ -208,15 +208,15 @@ BROKER_RULES = (
             "requests wait {request_latency_avg_ms:.1f} ms, {ratio_to_history:.2f} times its own of the windows before",
         ),
         advice="Look at what changed on it.",
-        doc="mean produce latency of a broker divided by its own median of up to 24 windows before",
+        doc="mean produce latency of a broker divided by its own median over up to 24 earlier windows",
         format=format_ratio,
     ),
     Rule(
         name=DISK_RULE, measure=measure_disks, limit=48, meaning="a disk is full, or will be soon",
         advice="Shorten retention, move replicas, or add disks.",
-        doc="hours until the first volume of a broker is full, by the median slope of the last 24 windows or two hours, if that is longer; sooner if a volume three quarters full has grown in each window of the last hour, or of three, beyond all before. "
-        "It needs an hour of observation and looks ahead at most 24 times the time observed; what does not fill within that is well after "
-        "two hours. A volume 99.9 % full counts as 0. `disk_bytes` counts if it names the broker, else what a live broker reports "
+        doc="hours until the first volume of a broker is full, by the median slope of the last 24 windows, or of two hours if that is longer. The time is shorter if a volume that is three quarters full grew in each window of the last hour (or of the last three windows) to sizes never seen before. "
+        "The rule needs an hour of observation and looks ahead at most 24 times the time observed. A volume that does not fill in that time is `ok` once "
+        "two hours were observed. A volume that is 99.9 % full counts as 0 hours. Its size is `disk_bytes` if that names the broker, else the size that a live broker reports "
         "(`DescribeLogDirs`, from Kafka 3.3 on). A volume that several brokers report is judged once",
         format=format_hours_to_full, is_falling=True, severity="critical",
     ),
@@ -224,7 +224,7 @@ BROKER_RULES = (
         name="assignment_skew", measure=_assignment_skew, limit=1.5,
         meaning="a consumer reads far more than the others of its group",
         advice="Try the assignor with the lowest figure.",
-        doc="bytes of a consumer group's busiest member divided by the mean of its members; the verdict says what Kafka's assignors give",
+        doc="bytes of a consumer group's busiest member divided by the mean of its members. The verdict names the value under each of Kafka's assignors",
         format=format_ratio, needs_all_records=True,
     ),
 )  # fmt: skip  # a table: short fields share a line

@@ -137,9 +137,9 @@ SHARE_RULES = (
         meaning="a broker takes records whose timestamps lie in other windows",
         advice="Find who writes them: a backfill, a mirror, or a client with a wrong clock. With "
         "`message.timestamp.type=LogAppendTime` a topic's records count when they come.",
-        doc="bytes that a broker took beyond what record timestamps say, as part of its fair share: growth of the logs that it leads "
-        "between two runs, by sizes and end offsets, if chance does not explain it. If these lift it over `gate.limit_ratio`, all that "
-        "it took beyond its fair share. Not measured in recordings and sampled clusters",
+        doc="bytes with timestamps of other windows that a broker took, as part of its fair share: growth of the logs that it leads "
+        "between two runs, by sizes and end offsets, minus the bytes of these windows, if chance does not explain the rest. If they lift the broker over "
+        "`gate.limit_ratio`, all bytes above its fair share count. Not measured in recordings and sampled clusters",
         format=format_percent, needs_all_records=True, severity="critical",
     ),
     Rule(
@@ -147,21 +147,21 @@ SHARE_RULES = (
         meaning="a broker deletes or compacts records before a run sees them, so its load is not known",
         advice="Find who writes records that are older than the topic's retention, or lengthen the retention. On a compacted "
         "topic set `min.compaction.lag.ms` longer than the time between two runs.",
-        doc="part of a broker's records that it took and deleted or compacted between two runs, although the windows between were read whole: "
-        "these records count neither in shares nor in `late_load`. Not measured in recordings and sampled clusters",
+        doc="part of a broker's records that were deleted or compacted before a run could read them, although the windows between two runs were read completely. "
+        "These records count neither in shares nor in `late_load`. Not measured in recordings and sampled clusters",
         format=format_percent, needs_all_records=True, severity="critical",
     ),
     Rule(
         name=FORECAST_RULE, measure=_share_forecast, limit=1.2, k=1, n=1,
         meaning="a broker will carry more than its share within a week",
         advice="Look at which topics are busy at that hour, and move leaders or replicas before it.",
-        doc="low end of the range of the highest share ratio in the next seven days (`gold.forecast`), if the back-test is good "
+        doc="highest share ratio forecast for the next seven days (`gold.forecast`), at the low end of its range, if the back-test is good "
         "enough for a warning. The limit is `gate.limit_ratio` unless you set another",
         format=format_ratio,
     ),
     Rule(
         name="zone_share", measure=_zone_share, limit=1.3, meaning="a zone carries more than its part of the capacity",
-        advice="`partition-health what-if --zones rack-aware --plan plan.json` says what leaders elsewhere bring; or give the zone brokers.",
+        advice="`partition-health what-if --zones rack-aware --plan plan.json` predicts the effect of moving leaders. Or add brokers to the zone.",
         doc="a zone's part of the bytes divided by its part of the capacity, if at least two zones are known (`zones.brokers`, else `broker.rack`)",
         format=format_ratio, needs_all_records=True,
     ),

@@ -88,8 +88,8 @@ TOPIC_RULES = (
         name="topic_peak", measure=_topic_peak, limit=2.0, k=3, n=4,
         meaning="a partition carries far more than its topic's mean",
         advice="Look at the topic's keys in `gold.hot_keys`, and at its producers' partitioner.",
-        doc="bytes of the largest partition divided by the mean of the topic's partitions; the verdict compares it with what chance gives, "
-        "and with the lowest value that any hash of its keys can reach",
+        doc="bytes of the largest partition divided by the mean of the topic's partitions. The verdict compares it with the chance level, "
+        "and with the lowest value that any hash of the keys could give",
         format=format_ratio, needs_all_records=True,
     ),
     Rule(
@@ -99,7 +99,7 @@ TOPIC_RULES = (
             "{under_replicated_count:,} partitions have fewer in-sync replicas than replicas", unknown=_UNKNOWN,
         ),
         advice="Look for a broker that is down or slow: `gold.topic_health`, `bronze.cluster_state`.",
-        doc="partitions with fewer in-sync replicas than replicas (not those a reassignment adds)",
+        doc="partitions with fewer in-sync replicas than replicas (replicas that a reassignment adds do not count)",
     ),
     Rule(
         name="below_min_isr", limit=1, k=1, n=1, meaning="partitions refuse acks=all",
@@ -135,21 +135,21 @@ TOPIC_RULES = (
             "the largest replica of a partition is {replica_size_spread:.2f} times the smallest",
         ),
         advice="A replica that was cleaned late or copied twice: compare `kafka-log-dirs`.",
-        doc="size of a partition's largest replica divided by that of its smallest; not of compacted topics: each broker compacts by itself",
+        doc="size of a partition's largest replica divided by that of its smallest. Compacted topics are not judged, because each broker compacts by itself",
         format=format_ratio, needs_all_records=True,
     ),
     Rule(
         name="segments_past_retention", measure=_segments_past_retention, limit=1,
         meaning="segments are kept past their retention",
         advice="Look in the broker's log for segments that it could not delete.",
-        doc="inactive segments that are older than `retention.ms` plus six minutes, in which a broker deletes them by default",
+        doc="inactive segments that are older than `retention.ms` plus six minutes; by default a broker deletes them within these minutes",
     ),
     Rule(
         name="reassignment_hours", measure=_reassignment_hours, limit=6, k=1, n=1,
         meaning="a reassignment goes on for hours, and no share is judged meanwhile",
         advice="`kafka-reassign-partitions --list` names what is moved. Bring back a broker that it waits for, raise "
         "`--throttle`, or end it with `--cancel`.",
-        doc="hours for which partitions of one topic were being reassigned at the end of each window, up to 24; no share is judged meanwhile",
+        doc="hours (24 at most) for which, at the end of each window, partitions of one topic were being reassigned. Shares are not judged meanwhile",
         format="{:.0f} h".format, severity="critical", is_clock=True,
     ),
 )  # fmt: skip  # a table: short fields share a line
