@@ -83,22 +83,24 @@ def format_fit(rows: Sequence[Judged]) -> str:
 def judge_answers(rows: Sequence[Judged]) -> dict[str, list[tuple[str, bool, bool]]]:
     """By question, for each table that answers it: whose it is, whether the answer is trusted, and whether it is right.
 
-    Shares are right where all are within their bars and 4 points; the direction is that of the broker with most bytes, where
-    its share really changed by more than the bar.
+    Shares are right where all of the table are within their bars and 4 points. The busiest broker had most bytes in the
+    recorded run; the direction is that of its share, where the real one changed by more than the bar.
     """
     tables: dict[str, list[Judged]] = {}
     for row in rows:
         tables.setdefault(row.of, []).append(row)
     found: dict[str, list[tuple[str, bool, bool]]] = {}
     for of, own in tables.items():
+        busiest = max((row for row in own if row.place == "brokers"), key=lambda row: row.before)
+        shares = {row: row.holds and row.off <= WIDEST_POINTS_OFF for row in own if row.place}
         answers = {
-            "shares": [(row.is_trusted, row.holds and row.off <= WIDEST_POINTS_OFF) for row in own if row.place],
+            "shares": [(row.is_trusted, is_right) for row, is_right in shares.items()],
+            "share of the busiest broker": [(busiest.is_trusted, shares[busiest])],
             "records per batch": [(row.is_trusted, row.holds) for row in own if row.figure == "records per batch"],
             "median latency": [(row.is_trusted, row.holds) for row in own if row.figure == "latency p50, ms"],
         }
-        hottest = max((row for row in own if row.place == "brokers"), key=lambda row: row.before)
-        if hottest.way and hottest.is_direction_trusted is not None:
-            answers["direction"] = [(hottest.is_direction_trusted, hottest.way == RIGHT_WAY)]
+        if busiest.way and busiest.is_direction_trusted is not None:
+            answers["direction"] = [(busiest.is_direction_trusted, busiest.way == RIGHT_WAY)]
         for question, judged in answers.items():
             if judged:
                 found.setdefault(question, []).append((of, judged[0][0], all(is_right for _, is_right in judged)))

@@ -58,15 +58,17 @@ def test_a_piece_is_held_against_all_of_them_over_what_both_judged():
 
 
 def test_each_answer_has_its_own_trust():
-    """The share is trusted and near; records per batch are trusted and far; the direction is right and not trusted."""
+    """One share of two, trusted, is near, that of the busiest broker; the direction is right and not trusted."""
     wrong = dataclasses.replace(BATCHES, median=20.0, holds=False)
-    rows = [dataclasses.replace(row, is_direction_trusted=False) for row in (SHARE, wrong)]
+    other = dataclasses.replace(FAR, figure="bytes on broker 1, %", before=20.0)
+    rows = [dataclasses.replace(row, is_direction_trusted=False) for row in (other, SHARE, wrong)]
     assert judge_answers(rows) == {
-        "shares": [(SHARE.of, True, True)],
+        "shares": [(SHARE.of, True, False)],
+        "share of the busiest broker": [(SHARE.of, True, True)],
         "records per batch": [(SHARE.of, True, False)],
         "direction": [(SHARE.of, False, True)],
     }
-    assert format_answers(judge_answers(rows)).splitlines()[1:3] == [
+    assert format_answers(judge_answers(rows)).splitlines()[3:5] == [
         "records per batch: 0 of 1 trusted answers are right (goal 98 %), 0 of 0 right ones are trusted (goal 80 %)",
         f"  trusted and wrong: {SHARE.of}",
     ]
