@@ -50,21 +50,16 @@ def add_step(
 
         outlet_events[outlet].extra = hand_over_clusters(name, dag_run, ti, params, needs_one=needs_one)
 
-    done = work.expand(turn=turns(config, name))
-    show_phases(done, step)
-    handed_over = hand_over().as_teardown()
-    done >> handed_over
-    return done, handed_over
-
-
-def show_phases(work: Any, step: str) -> None:
-    """Puts a box for each phase behind the step's task: red if a cluster failed in it; no process runs one while all goes well."""
-    before = None
+    done: Any = work.expand(turn=turns(config, name))
+    before = None  # a box for each phase: red if a cluster failed in it; no process runs one while all goes well
     for phase in PHASES[step]:
         with TaskGroup(phase):
-            broken = failed(work.operator.task_id, step, phase)
+            broken = failed(done.operator.task_id, step, phase)
             passed = EmptyOperator(task_id="passed", trigger_rule=TriggerRule.NONE_FAILED, on_failure_callback=None)
-            work >> broken >> passed
+            done >> broken >> passed
             if before is not None:
                 before >> passed
         before = passed
+    handed_over = hand_over().as_teardown()
+    done >> handed_over
+    return done, handed_over

@@ -60,22 +60,18 @@ def take_step(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, 
 
     try:
         begin(at)
-        report = _without_hidden(_take_step(name, run, ti, begin))
+        report = _take_step(name, run, ti, begin)
+        notes, warnings, (verdict,) = (  # Postgres takes no NUL in JSON, and names may hold one
+            tuple(escape_hidden(line, keep="\n") for line in lines)
+            for lines in (report.notes, report.warnings, (report.verdict,))
+        )
+        report = replace(report, notes=notes, warnings=warnings, verdict=verdict)
         leave(ti, run.cluster_name, event=describe_event(report))
     except PipelineError as error:
         reason = escape_hidden(f"{type(error).__name__}: {error}", keep="\n")
         leave(ti, run.cluster_name, phase=at, failure=reason)
         raise
     return report
-
-
-def _without_hidden(report: StepReport) -> StepReport:
-    """The same without what Airflow's database refuses: Postgres takes no NUL in JSON, and names may hold one."""
-    notes, warnings, (verdict,) = (
-        tuple(escape_hidden(line, keep="\n") for line in lines)
-        for lines in (report.notes, report.warnings, (report.verdict,))
-    )
-    return replace(report, notes=notes, warnings=warnings, verdict=verdict)
 
 
 def take_up_lost(name: str, turn: int, dag_run: Any, ti: Any, params: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pipeline.cli.terminal import fields_of, format_timestamp
-from pipeline.codec.log.index_files import IndexLookup, OffsetLookup, TimestampLookup
+from pipeline.codec.log.index_files import IndexLookup
 from pipeline.model.log import BatchHeader, Codec, Problem
 from pipeline.model.log_tree import LogDirectory, PartitionDirectory, PartitionSummary, RecordSummary, SegmentSummary
 from pipeline.sources.files.log_lookup import SegmentLookup
@@ -137,12 +137,12 @@ _BATCH = (
     "position size_bytes base_offset last_offset record_count max_timestamp_ms magic partition_leader_epoch producer_id "
     "is_control"
 )
+_WAY = "start_position batches_passed offset timestamp_ms"
 
 
 def lookup_row(way: SegmentLookup, target: Row) -> Row:
     found, times = way.found, way.time_index
     batch = None if found is None else found.batch
-    index = _index_lookup(way)
     return {
         **_place(way.directory, way.partition),
         "target": target,
@@ -150,17 +150,15 @@ def lookup_row(way: SegmentLookup, target: Row) -> Row:
         "segments_passed": way.segments_passed,
         "index_probes": [
             {"slot": at, "offset": int(way.index.offset[at]), "position": int(way.index.position[at])}
-            for at in (index.probes if index else ())
+            for at in (found.index.probes if found else ())
         ],
         "time_index_probes": [
             {"slot": at, "timestamp_ms": int(times.timestamp_ms[at]), "offset": int(times.offset[at])}
-            for at in (found.time_index.probes if isinstance(found, TimestampLookup) else ())
+            for at in (found.time_index.probes if found and found.time_index else ())
         ],
-        "start_position": None if found is None else found.start_position,
-        "batches_passed": None if found is None else found.batches_passed,
+        **dict.fromkeys(_WAY.split(), None),
+        **({} if found is None else fields_of(found, _WAY)),
         "batch": None if batch is None else fields_of(batch, _BATCH) | {"codec": _codec_name(batch)},
-        "offset": found.offset if isinstance(found, TimestampLookup) else target.get("offset") if batch else None,
-        "timestamp_ms": found.timestamp_ms if isinstance(found, TimestampLookup) else None,
         "problem": None if way.problem is None else describe_problem(way.problem),
         "steps": _describe(way, target),
     }
@@ -170,46 +168,25 @@ def _codec_name(batch: BatchHeader) -> str:
     return {codec.value: codec.name.lower() for codec in Codec}.get(batch.codec, str(batch.codec))
 
 
-def _index_lookup(way: SegmentLookup) -> IndexLookup | None:
-    if isinstance(way.found, OffsetLookup):
-        return way.found.index
-    return None if way.found is None else way.found.offset_index
-
-
 def _describe(way: SegmentLookup, target: Row) -> list[str]:
     asked = f"offset {target['offset']}" if "offset" in target else f"instant {format_timestamp(target['at_ms'])}"
     if way.segment is None:
         return [asked, "no segment begins at or below it"]
     count = len(way.partition.segments)
     steps = [asked, f"segment {Path(way.segment.path).name}, after {way.segments_passed} searched, of {count}"]
-    if way.problem is not None:
-        return [*steps, f"stopped: {way.problem.reason}"]
-    if isinstance(way.found, TimestampLookup):
-        times, looked = way.time_index, way.found.time_index
-        head, at = f".timeindex, {len(times.offset)} entries, looked at {_numbers(looked)}", looked.slot
-        says = "none at or before it"
+    found, times, index = way.found, way.time_index, way.index
+    if found is None:
+        return [*steps, *([] if way.problem is None else [f"stopped: {way.problem.reason}"])]
+    if found.time_index is not None:
+        at, says = found.time_index.slot, "none at or before it"
         if at is not None:
             says = f"entry {at} says {format_timestamp(int(times.timestamp_ms[at]))} at offset {times.offset[at]}"
-        steps.append(f"{head}: {says}")
-    lookup, index = _index_lookup(way), way.index
-    if lookup is not None:
-        head, at = f".index, {len(index.offset)} entries, looked at {_numbers(lookup)}", lookup.slot
-        says = "none at or below it, so from position 0"
-        if at is not None:
-            says = f"entry {at} says offset {index.offset[at]} at position {index.position[at]}"
-        steps.append(f"{head}: {says}")
-    return [*steps, *_describe_end(way)]
-
-
-def _numbers(lookup: IndexLookup) -> str:
-    return ", ".join(map(str, lookup.probes)) or "none"
-
-
-def _describe_end(way: SegmentLookup) -> list[str]:
-    found = way.found
-    if found is None:
-        return []
-    steps = [f"from position {found.start_position} on, {found.batches_passed} batches passed"]
+        steps.append(f".timeindex, {len(times.offset)} entries, looked at {_numbers(found.time_index)}: {says}")
+    at, says = found.index.slot, "none at or below it, so from position 0"
+    if at is not None:
+        says = f"entry {at} says offset {index.offset[at]} at position {index.position[at]}"
+    steps.append(f".index, {len(index.offset)} entries, looked at {_numbers(found.index)}: {says}")
+    steps.append(f"from position {found.start_position} on, {found.batches_passed} batches passed")
     batch = found.batch
     if batch is None:
         return [*steps, "beyond the end of the log"]
@@ -217,6 +194,10 @@ def _describe_end(way: SegmentLookup) -> list[str]:
         f"batch at {batch.position}: offsets {batch.base_offset} to {batch.last_offset}, {batch.record_count} records, "
         f"{batch.size_bytes} bytes, codec {_codec_name(batch)}"
     )
-    if isinstance(found, TimestampLookup) and found.timestamp_ms is not None:
+    if found.timestamp_ms is not None:
         steps.append(f"record at offset {found.offset}: {format_timestamp(found.timestamp_ms)}")
     return steps
+
+
+def _numbers(lookup: IndexLookup) -> str:
+    return ", ".join(map(str, lookup.probes)) or "none"

@@ -57,7 +57,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     config = load_config(args.config)
     if args.statement is None:
-        return _run_shell(config, as_json=args.json)
+        with _session(config, {}) as spark:
+            names = register_tables(spark, config.warehouse)
+            restrict_session(spark)
+            is_typed = sys.stdin.isatty()
+            columns = sorted({column.name for table in TABLES for column in table.columns})
+            for statement in read_statements((*names, *columns)):
+                try:
+                    show_answer(answer(spark, statement, as_json=args.json))
+                except PipelineError as error:
+                    if not is_typed:
+                        raise
+                    print_error(str(error))  # Spark repeats values of tables
+        return 0
     # refuses a table of our layers that is not there, before Spark starts; `ConfigError` names the most similar ones
     known = {table.name for table in TABLES}
     for name in re.findall(r"\b(?:from|join)\s+`?((?:bronze|silver|gold)\.\w+)`?", args.statement, re.IGNORECASE):
@@ -80,22 +92,6 @@ def run(args: argparse.Namespace) -> int:
     dropped = [one.name for one in (*SUMMED_UP, *EXPIRING) if config.sums_only and one.name in args.statement.lower()]
     if dropped:
         print(f"{', '.join(dropped)}: rows of the newest windows only (sums_only)", file=sys.stderr)
-    return 0
-
-
-def _run_shell(config: PipelineConfig, *, as_json: bool) -> int:
-    with _session(config, {}) as spark:
-        names = register_tables(spark, config.warehouse)
-        restrict_session(spark)
-        is_typed = sys.stdin.isatty()
-        columns = sorted({column.name for table in TABLES for column in table.columns})
-        for statement in read_statements((*names, *columns)):
-            try:
-                show_answer(answer(spark, statement, as_json=as_json))
-            except PipelineError as error:
-                if not is_typed:
-                    raise
-                print_error(str(error))  # Spark repeats values of tables
     return 0
 
 

@@ -39,21 +39,6 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
     if not ends_ms or DAY_MS % step_ms:
         return JobReport()
     span = TimeWindow(ends_ms[0] - forecast.HISTORY_DAYS * DAY_MS, ends_ms[-1])
-    histories = _load_histories(run, span, step_ms)
-    rows = [row for end_ms in ends_ms for one in histories for row in _forecast(run, one, span.start_ms, end_ms)]
-    return JobReport(table_versions=run.replace(FORECAST, rows, windows))
-
-
-class _History(NamedTuple):
-    """Several subjects' values of a measure, by step and subject; NaN where unknown."""
-
-    measure: str
-    subjects: Sequence[str]
-    values: forecast.Hours
-    kind: str  # `volume`, which errs in proportion to its size, `grows` or neither
-
-
-def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_History, ...]:
     first, count = span.start_ms // step_ms, span.duration_ms // step_ms
     lacking = sorted(run.skipped_windows((span,)))  # of which records are missing: no share nor volume is known
     edges = zip([span.start_ms, *(at_ms + run.window_ms for at_ms in lacking)], [*lacking, span.end_ms], strict=True)
@@ -73,12 +58,23 @@ def _load_histories(run: RunContext, span: TimeWindow, step_ms: int) -> tuple[_H
     total = pl.col("value").sum().over("step")
     fair = pl.col("expected_share")
     ratios = brokers.filter((total > 0) & (fair > 0)).with_columns(value=pl.col("value") / total / fair)
-    return (
+    histories = (
         history("share_ratio", "broker {}", ratios),
         history("bytes_per_s", "broker {}", brokers.with_columns(per_s), "volume"),
         history("bytes_per_s", "topic {}", query(_TOPICS, TOPIC_HEALTH).with_columns(per_s), "volume"),
         history("used_bytes", "disk {}", _list_disks(run, query(_DISKS, BROKERS, (span,))), "grows"),
     )
+    rows = [row for end_ms in ends_ms for one in histories for row in _forecast(run, one, span.start_ms, end_ms)]
+    return JobReport(table_versions=run.replace(FORECAST, rows, windows))
+
+
+class _History(NamedTuple):
+    """Several subjects' values of a measure, by step and subject; NaN where unknown."""
+
+    measure: str
+    subjects: Sequence[str]
+    values: forecast.Hours
+    kind: str  # `volume`, which errs in proportion to its size, `grows` or neither
 
 
 def _list_disks(run: RunContext, frame: pl.DataFrame) -> pl.DataFrame:

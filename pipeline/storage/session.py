@@ -211,18 +211,16 @@ class SparkErrors(contextlib.AbstractContextManager["SparkErrors"]):
         if not is_ours and is_lost(0 if is_answer else _JVM_ENDS_S):  # pyspark raises errors of sockets, and assertions
             raise SparkFailedError("Spark failed: its JVM has ended, killed or out of memory; run again") from error
         if isinstance(error, PySparkException | Py4JError):
-            raise SparkFailedError(f"Spark failed: {describe_spark_error(error)}") from error
-
-
-def describe_spark_error(error: PySparkException | Py4JError) -> str:
-    """The first and the last line of an error, without the JVM's stack; of a task's the last line names the cause."""
-    if isinstance(error, Py4JJavaError):  # its own text asks the JVM, which may be gone
-        text = str(error.args[0]).rstrip(":\n") + f" ({type(error.java_exception).__name__})"
-        with contextlib.suppress(Py4JError, ConnectionError):
-            text = str(error.java_exception.toString())
-    else:
-        text = str(error)
-    before_stack = text.partition("JVM stacktrace")[0].partition("\n\tat ")[0]
-    lines = [line.strip() for line in before_stack.splitlines() if line.strip()]
-    ends = lines[:1] + lines[1:][-1:]
-    return " ... ".join(ends)[:_SHOWN] or type(error).__name__
+            if isinstance(error, Py4JJavaError):  # its own text asks the JVM, which may be gone
+                text = str(error.args[0]).rstrip(":\n") + f" ({type(error.java_exception).__name__})"
+                with contextlib.suppress(Py4JError, ConnectionError):
+                    text = str(error.java_exception.toString())
+            else:
+                text = str(error)
+            before_stack = text.partition("JVM stacktrace")[0].partition("\n\tat ")[0]
+            lines = [line.strip() for line in before_stack.splitlines() if line.strip()]
+            ends = lines[:1] + lines[1:][-1:]
+            said = (
+                " ... ".join(ends)[:_SHOWN] or type(error).__name__
+            )  # of a task's error the last line names the cause
+            raise SparkFailedError(f"Spark failed: {said}") from error

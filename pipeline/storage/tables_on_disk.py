@@ -78,7 +78,16 @@ def _ensure_at(path: Folder, table: Table) -> bool:
             if table in _PRIVATE:
                 path.chmod(stat.S_IRWXU)
         try:
-            _create(path, table)
+            DeltaTable.create(
+                str(path),
+                schema=Schema([_field(column) for column in table.columns]),
+                partition_by=list(table.partitioned_by),
+                name=table.name,
+                description=f"One row per {table.grain}.",
+                configuration=_properties(table),
+                raise_if_key_not_exists=False,
+                storage_options=path.delta_options() if isinstance(path, RemoteFolder) else None,
+            )
         except DeltaError:
             if not has_table(path):  # else another process made it just now
                 raise
@@ -95,19 +104,6 @@ def _ensure_at(path: Folder, table: Table) -> bool:
         keep_table(path, on_disk)
         return is_made or is_changed
     raise StorageConflictError(f"{table.name}: other writers changed it first {_ATTEMPTS} times")
-
-
-def _create(path: Folder, table: Table) -> None:
-    DeltaTable.create(
-        str(path),
-        schema=Schema([_field(column) for column in table.columns]),
-        partition_by=list(table.partitioned_by),
-        name=table.name,
-        description=f"One row per {table.grain}.",
-        configuration=_properties(table),
-        raise_if_key_not_exists=False,
-        storage_options=path.delta_options() if isinstance(path, RemoteFolder) else None,
-    )
 
 
 def _properties(table: Table) -> dict[str, str]:

@@ -192,23 +192,16 @@ class IndexLookup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetLookup:
-    index: IndexLookup
-    start_position: int  # byte position the index gave; 0 without one
-    batches_passed: int = 0  # batches read from there whose last offset was below the target
-    # the first whose last offset is at or above the target, which may be compacted away; None: beyond the file's end
-    batch: BatchHeader | None = None
+class BatchLookup:
+    """The way to the batch of an offset, which may be compacted away, or of the first record at or after an instant."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimestampLookup:
-    time_index: IndexLookup
-    offset_index: IndexLookup  # search of the offset index for the offset that the time index gave
-    start_position: int  # byte position the indexes gave
-    batches_passed: int = 0  # batches read from there without a record late enough
-    batch: BatchHeader | None = None  # the batch of the record found; None: the segment has none
-    offset: int | None = None  # offset of the first record, in file order, whose timestamp is at or after the target
-    timestamp_ms: int | None = None
+    time_index: IndexLookup | None = None  # None where an offset is looked up
+    index: IndexLookup  # search for the offset, or for the one that the time index gave
+    start_position: int  # byte position the indexes gave; 0 without one
+    batches_passed: int = 0  # batches read from there that end before the target
+    batch: BatchHeader | None = None  # None: the target is beyond the file's end
+    offset: int | None = None  # the one looked up, or of the record found
+    timestamp_ms: int | None = None  # of the record found
 
 
 def search_index(values: NDArray[np.int64], target: int, *, entry_bytes: int) -> IndexLookup:
@@ -237,26 +230,26 @@ def search_index(values: NDArray[np.int64], target: int, *, entry_bytes: int) ->
     return IndexLookup(probes=tuple(dict.fromkeys(probes)), slot=low)
 
 
-def find_offset(path: Path | str, offset: int, index: IndexFile) -> OffsetLookup:
+def find_offset(path: Path | str, offset: int, index: IndexFile) -> BatchLookup:
     slot = search_index(index.offset, offset, entry_bytes=index.entry_bytes)
     start = 0 if slot.slot is None else int(index.position[slot.slot])
-    way = OffsetLookup(index=slot, start_position=start)
+    way = BatchLookup(index=slot, start_position=start)
     for batch, _ in iter_batches(path, start):
         if batch.last_offset >= offset:
-            return replace(way, batch=batch)
+            return replace(way, batch=batch, offset=offset)
         way = replace(way, batches_passed=way.batches_passed + 1)
     return way
 
 
 def find_timestamp(
     path: Path | str, timestamp_ms: int, times: IndexFile, index: IndexFile, start_offset: int = 0
-) -> TimestampLookup:
+) -> BatchLookup:
     """Finds the first record from `start_offset`, in file order, at or after an instant; or `InputError`."""
     time_index = search_index(times.timestamp_ms, timestamp_ms, entry_bytes=times.entry_bytes)
     known_offset = start_offset if time_index.slot is None else int(times.offset[time_index.slot])
     offset_index = search_index(index.offset, max(known_offset, start_offset), entry_bytes=index.entry_bytes)
     start = 0 if offset_index.slot is None else int(index.position[offset_index.slot])
-    way = TimestampLookup(time_index=time_index, offset_index=offset_index, start_position=start)
+    way = BatchLookup(time_index=time_index, index=offset_index, start_position=start)
     for batch, entry in iter_batches(path, start):
         for record in read_entry_records(entry) if batch.max_timestamp_ms >= timestamp_ms else ():
             if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:

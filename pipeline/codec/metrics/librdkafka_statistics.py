@@ -14,12 +14,8 @@ from typing import Any
 from pipeline.codec.metrics.metric_names import LIBRDKAFKA_PREFIX, BadLine, BadLines, MetricText, Series, TimedSample
 from pipeline.errors import parser
 
-_CLIENT = {
-    "msg_cnt": "msg_cnt",
-    "msg_size": "msg_size_bytes",
-    "msg_max": "msg_max",
-    "msg_size_max": "msg_size_max_bytes",
-}
+_CLIENT = {name: name for name in ("msg_cnt", "msg_max")}
+_CLIENT |= {name: f"{name}_bytes" for name in ("msg_size", "msg_size_max")}
 _CLIENT |= {name: f"{name}_total" for name in ("tx", "tx_bytes", "txmsgs", "txmsg_bytes")}
 _BROKER = {name: f"{name}_total" for name in ("tx", "txbytes", "txerrs", "txretries", "req_timeouts")}
 _BROKER |= {name: name for name in ("outbuf_cnt", "waitresp_cnt")}

@@ -23,20 +23,13 @@ KEPT_PREFIXES = (
 """Metrics beside those of the table that `bronze.metric_samples` keeps, under their own names: of the same MBeans."""
 MOST_BAD_LINES = 999  # of a text: a file of noise must not become a table of noise
 _LABEL_WORDS = {
-    "clientid": "client_id",
-    "nodeid": "node_id",
-    "clientinstanceid": "client_instance_id",
-    "clientrack": "client_rack",
-    "clientsoftwarename": "client_software_name",
-    "clientsoftwareversion": "client_software_version",
-    "kafka_version": "client_software_version",  # Micrometer
-    "kafka_broker_id": "broker_id",
-    "kafka_node_id": "broker_id",
-    "topic_name": "topic",  # kminion
-    "partition_id": "partition",
-    "redpanda_topic": "topic",
-    "redpanda_partition": "partition",
-}
+    "clientid": "client_id", "nodeid": "node_id", "clientinstanceid": "client_instance_id",
+    "clientrack": "client_rack", "clientsoftwarename": "client_software_name",
+    "clientsoftwareversion": "client_software_version", "kafka_version": "client_software_version",  # Micrometer
+    "kafka_broker_id": "broker_id", "kafka_node_id": "broker_id",
+    "topic_name": "topic", "partition_id": "partition",  # kminion
+    "redpanda_topic": "topic", "redpanda_partition": "partition",
+}  # fmt: skip  # a table: short fields share a line
 # Confluent's rules take the rest of an MBean's name for the client: `x, node-id=node-0`.
 _CLIENT_AND_NODE = re.compile(r"(?P<client>.*), ?node-id=(?P<node>[^,]*)")
 _OBJECT_NAME = re.compile(r"(?P<domain>[\w.]+)<type=(?P<type>[^,>]+)(?P<keys>[^>]*)><>(?P<attribute>[\w-]+)")

@@ -57,30 +57,18 @@ class Form(NamedTuple):
 # Attributes of producers' MBeans and their units; what ends in -total is a counter.
 _CLIENT: dict[str, dict[str, str]] = {
     "producer-node-metrics": {
-        "request-total": "requests",
-        "request-rate": "requests/s",
-        "outgoing-byte-total": "bytes",
-        "outgoing-byte-rate": "bytes/s",
-        "request-latency-avg": "ms",
-        "request-latency-max": "ms",
+        "request-total": "requests", "request-rate": "requests/s", "outgoing-byte-total": "bytes",
+        "outgoing-byte-rate": "bytes/s", "request-latency-avg": "ms", "request-latency-max": "ms",
     },
     "producer-metrics": {
-        "batch-size-avg": "bytes",
-        "records-per-request-avg": "records",
-        "record-queue-time-avg": "ms",
-        "record-queue-time-max": "ms",
-        "produce-throttle-time-avg": "ms",
-        "produce-throttle-time-max": "ms",
-        "requests-in-flight": "requests",
-        "buffer-available-bytes": "bytes",
-        "buffer-total-bytes": "bytes",
-        "bufferpool-wait-time-ns-total": "ns",
-        "record-send-total": "records",
-        "record-error-total": "records",
+        "batch-size-avg": "bytes", "records-per-request-avg": "records", "record-queue-time-avg": "ms",
+        "record-queue-time-max": "ms", "produce-throttle-time-avg": "ms", "produce-throttle-time-max": "ms",
+        "requests-in-flight": "requests", "buffer-available-bytes": "bytes", "buffer-total-bytes": "bytes",
+        "bufferpool-wait-time-ns-total": "ns", "record-send-total": "records", "record-error-total": "records",
         "record-retry-total": "records",
     },
     "app-info": {"start-time-ms": "ms", "version": ""},
-}
+}  # fmt: skip  # a table: short fields share a line
 # {group} is the MBean's type, {short} the same without -metrics.
 CLIENT_EXPORTERS = {
     "JMX exporter, Strimzi's client reporter": "kafka_producer_{group}",
@@ -117,15 +105,10 @@ _POOL, _SOCKETS = "kafka_server_kafkarequesthandlerpool", "kafka_network_sockets
 _REPLICAS = "kafka_server_replicamanager"
 STAGES = ("requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend", "total")
 _METERS = {
-    "BytesIn": "bytes",
-    "BytesOut": "bytes",
-    "MessagesIn": "records",
-    "ReplicationBytesIn": "bytes",
-    "ReplicationBytesOut": "bytes",
-    "BytesRejected": "bytes",
-    "FailedProduceRequests": "requests",
+    "BytesIn": "bytes", "BytesOut": "bytes", "MessagesIn": "records", "ReplicationBytesIn": "bytes",
+    "ReplicationBytesOut": "bytes", "BytesRejected": "bytes", "FailedProduceRequests": "requests",
     "TotalProduceRequests": "requests",
-}
+}  # fmt: skip  # a table: short fields share a line
 _PRODUCE = {"request": ("produce",)}
 _QUANTILES = (("50", ("0.5", "0.50")), ("99", ("0.99",)))
 

@@ -170,7 +170,18 @@ def parse_consumer_groups(text: str) -> tuple[ConsumerGroupMember, ...]:
     rows, seen = list[ConsumerGroupMember](), set[tuple[object, ...]]()
     for number, columns, is_row in _iter_lines(text):
         try:
-            row = _parse_member(columns)
+            host = columns["HOST"]
+            row = ConsumerGroupMember(
+                group_id=columns["GROUP"] or "-",
+                topic=columns["TOPIC"],
+                partition=_number(columns, "PARTITION", int32),
+                committed_offset=_number(columns, "CURRENT-OFFSET"),
+                log_end_offset=_number(columns, "LOG-END-OFFSET"),
+                lag_count=_number(columns, "LAG"),
+                member_id=columns["CONSUMER-ID"],
+                client_host=None if host is None else host.removeprefix("/"),
+                client_id=columns["CLIENT-ID"],
+            )
         except ValueError as error:  # names the column; the cell is not repeated
             raise InputError(f"a line whose {error} is not a number", position=number) from None
         key = row.group_id, row.topic, row.partition
@@ -212,21 +223,6 @@ def _cut_cells(starts: list[int], line: str) -> list[str]:
     if line.startswith(" ") or not all(line[at - 1 : at] == " " != line[at : at + 1] for at in starts[1:]):
         return []
     return [line[start:end].strip() for start, end in zip(starts, [*starts[1:], len(line)], strict=True)]
-
-
-def _parse_member(columns: Mapping[str, str | None]) -> ConsumerGroupMember:
-    host = columns["HOST"]
-    return ConsumerGroupMember(
-        group_id=columns["GROUP"] or "-",
-        topic=columns["TOPIC"],
-        partition=_number(columns, "PARTITION", int32),
-        committed_offset=_number(columns, "CURRENT-OFFSET"),
-        log_end_offset=_number(columns, "LOG-END-OFFSET"),
-        lag_count=_number(columns, "LAG"),
-        member_id=columns["CONSUMER-ID"],
-        client_host=None if host is None else host.removeprefix("/"),
-        client_id=columns["CLIENT-ID"],
-    )
 
 
 def _number(columns: Mapping[str, str | None], name: str, read: Callable[[object], int] = int64) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pipeline.codec.log import index_files
-from pipeline.codec.log.index_files import OFFSET_ENTRY, TIME_ENTRY, IndexFile, OffsetLookup, TimestampLookup
+from pipeline.codec.log.index_files import OFFSET_ENTRY, TIME_ENTRY, BatchLookup, IndexFile
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
@@ -22,14 +22,14 @@ class SegmentLookup:
     segments_passed: int = 0  # segments searched before, without success
     index: IndexFile = _NO_OFFSETS
     time_index: IndexFile = _NO_TIMES
-    found: OffsetLookup | TimestampLookup | None = None
+    found: BatchLookup | None = None
     problem: Problem | None = None
 
 
 def look_up_offset(directory: LogDirectory, partition: PartitionDirectory, offset: int) -> SegmentLookup:
     """Finds the batch that holds an absolute offset; where it was compacted away, the next batch there is."""
 
-    def find(segment: SegmentFile, index: IndexFile, _: IndexFile) -> OffsetLookup:
+    def find(segment: SegmentFile, index: IndexFile, _: IndexFile) -> BatchLookup:
         return index_files.find_offset(segment.path, offset, index)
 
     segments = partition.segments
@@ -41,7 +41,7 @@ def look_up_offset(directory: LogDirectory, partition: PartitionDirectory, offse
 def look_up_instant(directory: LogDirectory, partition: PartitionDirectory, at_ms: int) -> SegmentLookup:
     """Finds the first record, in log order, at or after an instant: a broker asks the first segment that reaches it, too."""
 
-    def find(segment: SegmentFile, index: IndexFile, times: IndexFile) -> TimestampLookup:
+    def find(segment: SegmentFile, index: IndexFile, times: IndexFile) -> BatchLookup:
         return index_files.find_timestamp(segment.path, at_ms, times, index, segment.base_offset or 0)
 
     return _search(directory, partition, partition.segments, find)
@@ -51,7 +51,7 @@ def _search(
     directory: LogDirectory,
     partition: PartitionDirectory,
     segments: tuple[SegmentFile, ...],
-    find: Callable[[SegmentFile, IndexFile, IndexFile], OffsetLookup | TimestampLookup],
+    find: Callable[[SegmentFile, IndexFile, IndexFile], BatchLookup],
 ) -> SegmentLookup:
     way = start = SegmentLookup(directory=directory, partition=partition)
     for passed, segment in enumerate(segments):

@@ -164,7 +164,14 @@ def ask_offsets(
         asked = [(broker_id, page) for broker_id, page in _by_broker(wanted) if broker_id not in silent_ones]
 
         def ask(broker_id: int, page: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetAt | str]:
-            answered = _read_offsets(connection.send(_offsets_request(page, timestamp), broker_id))
+            reply = connection.send(_offsets_request(page, timestamp), broker_id)
+            answered = {
+                TopicPartition(topic.name, row.partition_index): OffsetAt(row.offset, row.timestamp, row.leader_epoch)
+                if row.error_code == 0
+                else describe_error(for_code(row.error_code)())
+                for topic in reply.topics
+                for row in topic.partitions
+            }
             return {key: answered[key] for key in page if key in answered}  # not what others lead
 
         answers, silent = requests.ask_all(asked, ask)
@@ -203,16 +210,6 @@ def _offsets_request(page: Sequence[TopicPartition], timestamp: int) -> Any:
         partitions = [topic_type.ListOffsetsPartition(partition_index=n, timestamp=timestamp) for n in numbers]
         topics.append(topic_type(name=topic, partitions=partitions))
     return ListOffsetsRequest(isolation_level=0, topics=topics, min_version=1)
-
-
-def _read_offsets(reply: Any) -> dict[TopicPartition, OffsetAt | str]:
-    return {
-        TopicPartition(topic.name, row.partition_index): OffsetAt(row.offset, row.timestamp, row.leader_epoch)
-        if row.error_code == 0
-        else describe_error(for_code(row.error_code)())
-        for topic in reply.topics
-        for row in topic.partitions
-    }
 
 
 OffsetsAt = Callable[[int], Mapping[TopicPartition, int]]

@@ -34,7 +34,18 @@ def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
         counts = f"{len(metadata.brokers)} brokers, {len(metadata.partitions):,} partitions we may see"
         is_any = bool(metadata.partitions)
         yield Finding(name="connection", is_ok=is_any, found=counts, advice="" if is_any else _NO_TOPIC_ADVICE)
-        yield from _examine_brokers(source, metadata)
+        secrets = source.client.read_secrets()
+        for broker in metadata.brokers.values():
+            name, (_, host, port) = f"broker {broker.broker_id}", broker.endpoints[0]
+            failure = probe_broker(host, port, source.client, secrets, timeout_s=PROBE_TIMEOUT_S, log_in=False)
+            found, advice = f"{host}:{port}", ""
+            if failure is not None:
+                found = f"advertises {host}:{port}: {failure.reason}"
+                advice = "see advertised.listeners of the broker, or the way to it from here"
+            yield Finding(name=name, is_ok=failure is None, found=found, advice=advice)
+        for name in (f"broker {broker_id}" for broker_id in metadata.absent_brokers):
+            found = "holds replicas and is not in the cluster"
+            yield Finding(name=name, is_ok=False, found=found, advice="see why it is away")
         for address, said in metadata.dissenters.items():
             complaint = f"contradicts most brokers about the addresses or leaders {said}"
             yield Finding(name=f"metadata of {address}", is_ok=False, found=complaint, advice="see what this broker is")
@@ -54,21 +65,6 @@ def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
         if source.groups:
             yield _examine_groups(connection)
         yield _examine_records(connection, metadata)
-
-
-def _examine_brokers(source: LiveSettings, metadata: Metadata) -> Iterator[Finding]:
-    secrets = source.client.read_secrets()
-    for broker in metadata.brokers.values():
-        name, (_, host, port) = f"broker {broker.broker_id}", broker.endpoints[0]
-        failure = probe_broker(host, port, source.client, secrets, timeout_s=PROBE_TIMEOUT_S, log_in=False)
-        found, advice = f"{host}:{port}", ""
-        if failure is not None:
-            found = f"advertises {host}:{port}: {failure.reason}"
-            advice = "see advertised.listeners of the broker, or the way to it from here"
-        yield Finding(name=name, is_ok=failure is None, found=found, advice=advice)
-    for name in (f"broker {broker_id}" for broker_id in metadata.absent_brokers):
-        found = "holds replicas and is not in the cluster"
-        yield Finding(name=name, is_ok=False, found=found, advice="see why it is away")
 
 
 def _examine_groups(connection: ClusterConnection) -> Finding:

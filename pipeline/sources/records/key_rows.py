@@ -103,7 +103,13 @@ def make_key_rows(log: RecordLog, counted: WindowKeys, settings: ScanSettings) -
     unit |= {"window_start_ms": counted.window_start_ms}
     counts = counted.counter.result()
     if settings.secret is None:
-        columns, others = dict[str, Any](), _cell_rows(log, counts, settings)
+        columns, others = dict[str, Any](), list[dict[str, Any]]()
+        for index, question in enumerate(settings.questions):  # a row per question and answer
+            if question.topic != log.topic or not len(counts.keys):
+                continue
+            answers = ask(question, counts.keys)
+            others += [_problem_row(log, question, failure) for failure in answers.failures]
+            others += [{"kind": "cell", "question": index, **cell} for cell in _sum_cells(answers.partitions, counts)]
         counts = _unnamed(counts)
     else:
         columns, others = _key_columns(log, counts, settings.secret, settings)
@@ -138,18 +144,6 @@ def _key_columns(
     if len(counts.keys) and any(question.topic == log.topic for question in settings.questions):
         columns["answers"], problems = _answer(log, counts.keys, settings.questions)
     return columns, problems
-
-
-def _cell_rows(log: RecordLog, counts: KeyCounts, settings: ScanSettings) -> list[dict[str, Any]]:
-    """Sums over keys alone: a row per question and answer."""
-    rows = []
-    for index, question in enumerate(settings.questions):
-        if question.topic != log.topic or not len(counts.keys):
-            continue
-        answers = ask(question, counts.keys)
-        rows += [_problem_row(log, question, failure) for failure in answers.failures]
-        rows += [{"kind": "cell", "question": index, **cell} for cell in _sum_cells(answers.partitions, counts)]
-    return rows
 
 
 def make_hash_columns(keys: pa.Array) -> dict[str, pa.Array]:
