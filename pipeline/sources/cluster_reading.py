@@ -9,7 +9,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.metrics.metric_pages import MetricPage
 from pipeline.sources.metrics.metric_source import InstanceSamples, name_metric_sources, samples_of_pages
-from pipeline.sources.questions import NAMED, ClusterQuestion, SourceAvailability
+from pipeline.sources.questions import ClusterQuestion, SourceAvailability
 from pipeline.sources.source import ClusterReading, Described, RecordSource, Source, StateSource, TextSource, sources_of
 
 
@@ -69,9 +69,4 @@ def _without_unread(availability: SourceAvailability, history: ClusterHistory, e
     for subject, unknown in ((StateSubject.BROKERS, "racks and fencing"), (StateSubject.CONFIGS, "configs")):
         others = [reason for reason in history.list_doubts(subject, end_ms) if reason not in lacks]
         named += [f"{unknown} are not known for sure, {reason}" for reason in others]
-    if not named:
-        return availability
-    more = [f"{len(named) - NAMED} more"] if len(named) > NAMED else []
-    missing = "; ".join([*filter(None, [availability.missing]), *named[:NAMED], *more])
-    expected = availability.arrived_count if availability.expected_count is None else availability.expected_count
-    return replace(availability, expected_count=expected + len(lacks), missing=missing)
+    return availability.without(named, len(lacks))

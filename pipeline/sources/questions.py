@@ -1,7 +1,8 @@
 """Questions of a run to a source, what the source brought, and what `doctor` found."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from pipeline.config.storage import NO_STORAGE, Storage
 from pipeline.model.cluster import EarlierState
@@ -28,6 +29,15 @@ class SourceAvailability:
     arrived_count: int
     missing: str = ""  # what did not, in words; empty where nothing is missing
     newest_ms: int | None = None  # newest instant the source has data for, in any window; None for none
+
+    def without(self, lacks: Sequence[str], count: int) -> Self:
+        """The same with more that is missing, in words, of which so many items were expected, too."""
+        if not lacks:
+            return self
+        more = [f"{len(lacks) - NAMED} more"] if len(lacks) > NAMED else []
+        missing = "; ".join([*filter(None, [self.missing]), *lacks[:NAMED], *more])
+        expected = self.arrived_count if self.expected_count is None else self.expected_count
+        return replace(self, expected_count=expected + count, missing=missing)
 
 
 def name_some(what: str, names: Sequence[str]) -> str:

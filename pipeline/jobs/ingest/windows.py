@@ -1,7 +1,6 @@
 """Which windows a run replaces, which it keeps, and the rows that vouch for them."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow.compute as pc
@@ -14,7 +13,7 @@ from pipeline.model.window import DAY_MS, HOUR_MS, MINUTE_MS, TimeWindow, instan
 from pipeline.runs import RunContext
 from pipeline.sources.cluster_reading import iter_availability
 from pipeline.sources.metrics.metric_source import MetricReading
-from pipeline.sources.questions import NAMED, SourceAvailability, name_some
+from pipeline.sources.questions import name_some
 from pipeline.sources.records.pieces import Kind
 from pipeline.sources.source import ClusterReading
 from pipeline.storage.data_files import load_stored
@@ -84,7 +83,7 @@ def commit_windows(
         run.cluster, given.reading, run.windows, newest_ms, listed=given.metrics.listed, samples=given.instances
     ):
         missing = unknown[window.start_ms] if source == given.reading.record_source else []
-        available = _without(brought, missing) if missing else brought
+        available = brought.without(missing, len(missing))
         is_expired = window in expired.get(source, set())
         counts = stored.row_counts if is_expired else given.row_counts
         # A kept window's row goes on to vouch for what had arrived when its rows were stored.
@@ -119,13 +118,6 @@ def _list_unknown_leaders(run: RunContext) -> dict[int, list[str]]:
         led = f" in leader epoch {epoch}" if epoch >= 0 else ""
         unknown[start_ms].append(f"{topic}-{number} (who led{led} is not known)")
     return unknown
-
-
-def _without(available: SourceAvailability, missing: Sequence[str]) -> SourceAvailability:
-    more = [f"{len(missing) - NAMED} more"] if len(missing) > NAMED else []
-    named = [*filter(None, [available.missing]), *missing[:NAMED], *more]
-    expected = available.arrived_count if available.expected_count is None else available.expected_count
-    return replace(available, expected_count=expected + len(missing), missing=", ".join(named))
 
 
 _RECENT_MS = 3 * MINUTE_MS  # before the newest window's end: a broker that leaves is emptied before

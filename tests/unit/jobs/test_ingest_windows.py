@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.cli.run import list_undone
 from pipeline.config_file import load_config
-from pipeline.jobs.ingest.windows import _list_unknown_leaders, _without, describe_other_lengths, find_newest_window
+from pipeline.jobs.ingest.windows import _list_unknown_leaders, describe_other_lengths, find_newest_window
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.sources.questions import SourceAvailability
@@ -76,12 +76,12 @@ def test_partitions_whose_leader_is_not_known_are_named(tmp_path):
     ("brought", "names", "expected", "missing"),
     [
         (SourceAvailability(3, 3), ["a-0 (x)"], 4, "a-0 (x)"),
-        (SourceAvailability(3, 2, "broker 2 (gone)"), ["a-0 (x)"], 4, "broker 2 (gone), a-0 (x)"),
-        (SourceAvailability(None, 5), list("abcdefg"), 12, "a, b, c, d, e, 2 more"),
+        (SourceAvailability(3, 2, "broker 2 (gone)"), ["a-0 (x)"], 4, "broker 2 (gone); a-0 (x)"),
+        (SourceAvailability(None, 5), list("abcdefg"), 12, "a; b; c; d; e; 2 more"),
     ],
 )
 def test_a_window_lacks_the_partitions_whose_leader_is_not_known(brought, names, expected, missing):
-    found = _without(brought, names)
+    found = brought.without(names, len(names))
     assert (found.expected_count, found.arrived_count, found.missing) == (expected, brought.arrived_count, missing)
 
 
