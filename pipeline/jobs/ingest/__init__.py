@@ -13,17 +13,9 @@ from pipeline.calibration.arrival_rows import GROUP
 from pipeline.config.sections import PSEUDONYMOUS
 from pipeline.engine import count_task_slots, describe_work
 from pipeline.errors import NothingUsableError
+from pipeline.jobs.ingest import windows
 from pipeline.jobs.ingest.cluster import merge_problems, merge_segments, write_cluster
 from pipeline.jobs.ingest.ingest_input import IngestInput, counts_keys, read_run_input, reads_arrivals
-from pipeline.jobs.ingest.windows import (
-    Expired,
-    commit_windows,
-    describe_other_lengths,
-    find_newest_window,
-    fresh_windows,
-    leave_out_others,
-    list_expired_windows,
-)
 from pipeline.model.cluster import LIVE_CLUSTER
 from pipeline.model.window import instant_of, stretches_of
 from pipeline.progress import Begin, ignore_phase
@@ -65,9 +57,9 @@ def within(rows: DataFrame, windows: Windows) -> DataFrame:
     return rows.where(reduce(or_, wanted))
 
 
-def write_metrics(run: RunContext, given: IngestInput, expired: Expired) -> dict[str, int]:
+def write_metrics(run: RunContext, given: IngestInput, expired: windows.Expired) -> dict[str, int]:
     names = tuple(name_metric_sources(run.cluster))
-    fresh = fresh_windows(run, set().union(*(expired.get(name, set()) for name in names)))
+    fresh = windows.fresh_windows(run, set().union(*(expired.get(name, set()) for name in names)))
     if not fresh:
         return {}
     samples = given.parts[Kind.SAMPLES]
@@ -173,13 +165,13 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
         windows=run.windows,
         as_of_ms=run.as_of_ms,
         earlier=earlier,
-        newest=find_newest_window(run),
+        newest=windows.find_newest_window(run),
         storage=run.config.storage,
     )
     reading = read_cluster(run.cluster, question)
     pause, clock = time.sleep, lambda: time.time_ns() // 1_000_000
     samples = SampleQuestion(span=run.span, window_ms=run.window_ms, now_ms=run.now_ms, pause=pause, clock=clock)
-    metrics = leave_out_others(read_metrics(run.cluster, samples), reading)
+    metrics = windows.leave_out_others(read_metrics(run.cluster, samples), reading)
     if reading.live is None and not reading.tree.directories and not reading.groups and metrics.is_empty:
         wrong = (*reading.problems.values(), *metrics.problems.values())
         causes = "; ".join(f"{p.path}: {p.reason}" for problems in wrong for p in problems) or "all empty"
@@ -188,21 +180,21 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
     with open_staging_folder(run.warehouse) as folder:
         given = read_run_input(Staging(spark, folder, run.subject), run, reading, metrics)
         stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)
-        other_lengths = describe_other_lengths(run)
+        other_lengths = windows.describe_other_lengths(run)
         begin("bronze_and_silver")
-        expired = {} if run.force else list_expired_windows(run, given, stored)
+        expired = {} if run.force else windows.list_expired_windows(run, given, stored)
         withdraw_trust(run.warehouse, run.cluster_name, run.windows)
-        fresh = fresh_windows(run, expired.get(given.reading.record_source, set()))
+        fresh = windows.fresh_windows(run, expired.get(given.reading.record_source, set()))
         work = [partial(write, run, given, fresh) for write in (write_traffic, write_keys, write_arrivals) if fresh]
         work += [partial(write, run, given, expired) for write in (write_metrics, write_cluster)]
         work.append(partial(merge_segments, run, given))
         versions = write_at_once(work) | merge_problems(run, given)
-        versions |= commit_windows(run, given, stored, expired, versions)
+        versions |= windows.commit_windows(run, given, stored, expired, versions)
     late = [one.path for one in given.problems.get(reading.record_source, ()) if one.reason == OF_PAST_WINDOWS]
     notes = [
-        f"{source}: {len(windows)} stored windows kept, the source now holds less (--force replaces them)"
-        for source, windows in expired.items()
-        if windows
+        f"{source}: {len(kept)} stored windows kept, the source now holds less (--force replaces them)"
+        for source, kept in expired.items()
+        if kept
     ]
     notes += filter(None, [name_some(f"{OF_PAST_WINDOWS}:", late), other_lengths])
     return JobReport(table_versions=versions, notes=tuple(notes))

@@ -12,15 +12,7 @@ from pipeline.codec.log.batch_headers import HeaderScan
 from pipeline.codec.log.index_files import read_offset_index
 from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
-from pipeline.model.cluster import (
-    NO_LEADER,
-    ONLY_REPLICA,
-    Broker,
-    ClusterHistory,
-    PartitionState,
-    ReplicaState,
-    Timeline,
-)
+from pipeline.model import cluster as nouns
 from pipeline.model.log import Problem, TopicPartition
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory, SegmentFile
 from pipeline.model.window import NS_PER_MS
@@ -29,8 +21,8 @@ from pipeline.sources.files.metadata_log import read_metadata_log
 
 
 def read_cluster_history(
-    tree: LogTree, described: ClusterHistory | None = None
-) -> tuple[ClusterHistory, tuple[Problem, ...]]:
+    tree: LogTree, described: nouns.ClusterHistory | None = None
+) -> tuple[nouns.ClusterHistory, tuple[Problem, ...]]:
     """The cluster's history by its longest metadata log, else as `described`, else by its replicas; problems."""
     known, problems = [one for one in tree.directories if one.cluster_id is not None], []
     for one in known:
@@ -48,7 +40,7 @@ def read_cluster_history(
 
 
 def with_ids_by_name(
-    tree: LogTree, partitions: Mapping[TopicPartition, PartitionState]
+    tree: LogTree, partitions: Mapping[TopicPartition, nouns.PartitionState]
 ) -> tuple[LogTree, tuple[Problem, ...]]:
     """The tree with topic ids of the cluster's state where `partition.metadata` is missing; and which these are."""
     problems, directories = [], []
@@ -66,15 +58,17 @@ def with_ids_by_name(
     return replace(tree, directories=tuple(directories)), tuple(problems)
 
 
-def with_named_brokers(history: ClusterHistory) -> ClusterHistory:
+def with_named_brokers(history: nouns.ClusterHistory) -> nouns.ClusterHistory:
     if history.brokers:
         return history
     states = (state for timeline in history.partitions.values() for state in timeline.values if state is not None)
     named = sorted({broker_id for state in states for broker_id in state.replicas})
-    return replace(history, brokers={broker_id: Timeline.always(Broker(broker_id=broker_id)) for broker_id in named})
+    return replace(
+        history, brokers={broker_id: nouns.Timeline.always(nouns.Broker(broker_id=broker_id)) for broker_id in named}
+    )
 
 
-def infer_from_replicas(tree: LogTree) -> ClusterHistory:
+def infer_from_replicas(tree: LogTree) -> nouns.ClusterHistory:
     """One state from the replicas alone, in order of broker: the only one leads; of several, none is known to."""
     held: dict[TopicPartition, list[tuple[int, PartitionDirectory]]] = {}
     for log_directory, partition in tree.iter_partitions(kind=DirectoryKind.LIVE):
@@ -85,20 +79,20 @@ def infer_from_replicas(tree: LogTree) -> ClusterHistory:
         brokers = tuple(sorted({broker_id for broker_id, _ in copies}))
         partition = copies[0][1]
         states.append(
-            PartitionState(
+            nouns.PartitionState(
                 topic=key.topic,
                 topic_id=partition.topic_id,
                 partition=key.partition,
-                leader_id=brokers[0] if len(brokers) == 1 else NO_LEADER,
+                leader_id=brokers[0] if len(brokers) == 1 else nouns.NO_LEADER,
                 leader_epoch=None,
                 replicas=brokers,
                 isr=None,
             )
         )
-    return ClusterHistory.always(ONLY_REPLICA, states, {})
+    return nouns.ClusterHistory.always(nouns.ONLY_REPLICA, states, {})
 
 
-def read_replica_states(tree: LogTree) -> tuple[tuple[ReplicaState, ...], tuple[Problem, ...]]:
+def read_replica_states(tree: LogTree) -> tuple[tuple[nouns.ReplicaState, ...], tuple[Problem, ...]]:
     """How far each replica's log reaches, by its last batches, and what could not be read; not of those to be deleted, nor strays."""
     problems: list[Problem] = []
     states = [
@@ -154,7 +148,9 @@ def scan_tail(segment: SegmentFile) -> HeaderScan:
     return scan_headers(segment.path, start=start, check_crc=False)
 
 
-def _read_replica(log_directory: LogDirectory, partition: PartitionDirectory, problems: list[Problem]) -> ReplicaState:
+def _read_replica(
+    log_directory: LogDirectory, partition: PartitionDirectory, problems: list[Problem]
+) -> nouns.ReplicaState:
     key = partition.topic_partition
     log_end_offset = None
     if partition.segments:
@@ -164,7 +160,7 @@ def _read_replica(log_directory: LogDirectory, partition: PartitionDirectory, pr
             problems.append(Problem.of_error(partition.segments[-1].path, error))
     first = partition.segments[0].base_offset if partition.segments else None
     is_live = partition.kind is DirectoryKind.LIVE
-    return ReplicaState(
+    return nouns.ReplicaState(
         topic=partition.topic,
         topic_id=partition.topic_id,
         partition=partition.partition,

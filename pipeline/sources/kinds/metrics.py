@@ -132,8 +132,8 @@ class ExporterUrls(PageFolder):
     def expected_instances(self, samples: Sequence[InstanceSamples], window: TimeWindow) -> set[str]:
         return set(self.urls)
 
-    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, interval_ms: int) -> int:
-        return len(self.urls) * max(1, window.duration_ms // interval_ms)
+    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, after_last_ms: int) -> int:
+        return len(self.urls) * max(1, window.duration_ms // self.interval_ms)
 
     def probe(self) -> Iterator[Finding]:
         from pipeline.sources.metrics.http_text import HttpReader, shown

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,14 +36,6 @@ _ONE_EACH = "keep a page of each broker in its own folder"
 _MOST_DIGITS = 18  # of an instant: more are none that a calendar holds
 
 
-class PageReader(Protocol):
-    """Knows how to read a file: the class of a source, see `MetricSource.parse_page`."""
-
-    @classmethod
-    def parse_page(cls, page: MetricPage, text: str, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
-        """Rows of `SAMPLE_SCHEMA` from one file."""
-
-
 @dataclass(frozen=True, slots=True)
 class MetricPage:
     source: str
@@ -51,13 +43,11 @@ class MetricPage:
     # instant of the scrape, from the file name; else (`is_dated` is false) of the file's last change
     observed_at_ms: int
     path: str
-    kind: type[PageReader]  # whose `parse_page` reads the file; pickles by name, for tasks
+    kind: type[Any]  # the class of its `MetricSource`, which parses it; pickles by name, for tasks
     is_dated: bool = True
 
 
-def discover_pages(
-    root: Path, source: str, kind: type[PageReader]
-) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
+def discover_pages(root: Path, source: str, kind: type[Any]) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     if not is_folder(root):
         return (), (Problem(path=str(root), reason="no such directory: no scrapes were read"),)
     pages: list[MetricPage] = []
@@ -76,7 +66,7 @@ def discover_pages(
 
 
 def discover_texts(
-    paths: Sequence[Path], source: str, kind: type[PageReader], suffixes: Sequence[str]
+    paths: Sequence[Path], source: str, kind: type[Any], suffixes: Sequence[str]
 ) -> tuple[tuple[MetricPage, ...], tuple[Problem, ...]]:
     """Texts in a format of their own, by path, pattern or suffix; the instance is the name without suffix and instant, or the folder's."""
     problems: list[Problem] = []

@@ -68,17 +68,6 @@ def samples_of_pages(pages: Iterable[MetricPage], window_ms: int) -> list[Instan
     return [InstanceSamples(*key, len(at), min(at), max(at)) for key, at in sorted(instants.items())]
 
 
-def count_expected(
-    samples: Iterable[InstanceSamples], window: TimeWindow, interval_ms: int, *, after_last_ms: int
-) -> int:
-    """Instants that a window should hold: one an interval while each instance was known, and `after_last_ms` after its last sample."""
-    known_ms: dict[str, list[int]] = defaultdict(list)
-    for sample in samples:
-        known_ms[sample.instance] += sample.first_ms, sample.last_ms
-    ends = ((max(window.start_ms, min(at)), min(window.end_ms, max(at) + after_last_ms)) for at in known_ms.values())
-    return sum(max(0, end_ms - start_ms) // interval_ms for start_ms, end_ms in ends)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricReading:
     # all scrapes kept as files, by source name, of any time
@@ -149,8 +138,15 @@ class MetricSource(Source):
         before = {sample.instance for sample in samples if sample.first_ms < window.end_ms}
         return before & {sample.instance for sample in samples if sample.last_ms >= window.start_ms}
 
-    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, interval_ms: int) -> int:
-        return count_expected(samples, window, interval_ms, after_last_ms=interval_ms)
+    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, after_last_ms: int) -> int:
+        """Instants that a window should hold: one an interval while each instance was known, and for a while after its last sample."""
+        known_ms: dict[str, list[int]] = defaultdict(list)
+        for sample in samples:
+            known_ms[sample.instance] += sample.first_ms, sample.last_ms
+        ends = (
+            (max(window.start_ms, min(at)), min(window.end_ms, max(at) + after_last_ms)) for at in known_ms.values()
+        )
+        return sum(max(0, end_ms - start_ms) // self.interval_ms for start_ms, end_ms in ends)
 
 
 class PageFolder(MetricSource):
@@ -177,8 +173,8 @@ class PageFolder(MetricSource):
         newest = {page.instance: page for page in discover_pages(self.path, "", type(self))[0]}
         yield from look_at_pages(list(newest.values())[:_MOST_PROBED])
 
-    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, interval_ms: int) -> int:
-        return count_expected(samples, window, interval_ms, after_last_ms=0)
+    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, after_last_ms: int) -> int:
+        return super().count_expected(samples, window, 0)
 
 
 def read_metrics(cluster: Cluster, question: SampleQuestion) -> MetricReading:

@@ -26,7 +26,7 @@ from pipeline.sources.kinds.metrics import (
 )
 from pipeline.sources.kinds.tool_texts import ConsumerGroups, DumpLog, TopicsDescribe
 from pipeline.sources.metrics.metric_pages import MetricPage, discover_pages, discover_texts, pages_within
-from pipeline.sources.metrics.metric_source import InstanceSamples, count_expected, samples_of_pages
+from pipeline.sources.metrics.metric_source import InstanceSamples, samples_of_pages
 from pipeline.sources.questions import ClusterQuestion
 from pipeline.sources.source import ClusterReading
 from tests.unit.sources.trees import log_directory
@@ -195,7 +195,8 @@ def test_pages_of_a_span_come_with_the_one_before():
 
 def test_expected_pages_never_go_below_nothing():
     pages = samples_of_pages(scrapes("a", 500, 600), 60 * S)
-    assert count_expected(pages, WINDOWS[0], 5 * S, after_last_ms=0) == 0
+    source = ProducerMetrics(kind="producer_metrics", path=Path("p"))
+    assert source.count_expected(pages, WINDOWS[0], 5 * S) == 0
 
 
 def test_pages_are_found_by_instance_and_instant(tmp_path):
