@@ -12,7 +12,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.pieces import SCHEMAS, Kind, run_read_task
+from pipeline.sources.records.pieces import SCHEMAS, Kind, join_pieces
 from pipeline.sources.records.record_scan import plan_segment_tasks
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.stages import Staging
@@ -57,7 +57,7 @@ def part(capture, tmp_path_factory):
 
 
 def read_batches(task):
-    return ((kind.value, rows) for kind, rows in run_read_task(task) if kind is Kind.BATCHES)
+    return ((kind.value, rows) for kind, rows in join_pieces(task.run()) if kind is Kind.BATCHES)
 
 
 @pytest.fixture

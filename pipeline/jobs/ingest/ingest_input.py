@@ -30,7 +30,7 @@ from pipeline.sources.metrics.metric_source import (
 )
 from pipeline.sources.metrics.sample_rows import SAMPLE_SCHEMA
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.pieces import SCHEMAS, Kind, ReadTask, run_read_task
+from pipeline.sources.records.pieces import SCHEMAS, Kind, ReadTask, join_pieces
 from pipeline.sources.records.record_scan import plan_segment_tasks
 from pipeline.sources.records.scan_settings import ScanSettings, choose_questions, take_secret
 from pipeline.sources.source import ClusterReading
@@ -65,7 +65,7 @@ def read_run_input(staging: Staging, run: RunContext, reading: ClusterReading, m
     read = staging.run_tasks(
         "read logs and metrics",
         tasks,
-        lambda task: ((each.kind.value, each.rows) for each in run_read_task(task)),
+        lambda task: ((each.kind.value, each.rows) for each in join_pieces(task.run())),
         schemas,
     )
     parts = {kind: read[kind.value] for kind in Kind}
@@ -128,7 +128,7 @@ def _sum_up(
         reading = replace(reading, damaged=find_damaged(lost))
     else:
         told = sorted(_iter_rows(lost, "topic", "partition", "reason"))
-        unread = (Shortfall(topic=topic, partition=partition, reason=reason) for topic, partition, reason in told)
+        unread = (Shortfall(TopicPartition(*place), reason) for *place, reason in told)
         live = forget_deleted(replace(reading.live, shortfalls=(*reading.live.shortfalls, *unread)))
         reading = replace(reading, live=live, problems={**reading.problems, reading.record_source: live.problems})
     return reading, found

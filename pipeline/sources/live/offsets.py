@@ -68,7 +68,7 @@ def read_offset_traffic(
         shortfalls += find_retention(
             key, by_instant[start_ms][key], state.log_starts[key].offset, start_ms, find_end(past, state)
         )
-        shortfalls += [Shortfall.of(key, reason) for reason in _unknowable(key, state, past)]
+        shortfalls += [Shortfall(key, reason) for reason in _unknowable(key, state, past)]
         log = state.partitions[key].log_name
         for window in windows:
             first, end = at[window.start_ms], at[window.end_ms]

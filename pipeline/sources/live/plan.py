@@ -8,9 +8,9 @@ batch its start is within. Where a part of the records is read, reruns read the 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Self
+from typing import NamedTuple, Self
 
 import mmh3
 
@@ -30,27 +30,17 @@ RANGE_BYTES = 128 << 20
 MOST_RANGES = 2_000  # of a leader, in equal parts for its partitions: a broker may claim any size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shortfall:
+class Shortfall(NamedTuple):
     """Records that could not be had, of windows that begin before `until_ms` (None: of all)."""
 
-    topic: str
-    partition: int
+    key: TopicPartition
     reason: str
     until_ms: int | None = None
 
     @classmethod
-    def of(cls, key: TopicPartition, reason: str, until_ms: int | None = None) -> Self:
-        return cls(topic=key.topic, partition=key.partition, reason=reason, until_ms=until_ms)
-
-    @classmethod
     def of_silence(cls, key: TopicPartition, state: LiveState) -> Self:
         """Of a partition whose leader did not answer; where nobody leads it, of what was before that."""
-        return cls.of(key, state.failures.partitions.get(key, "no answer"), state.leaderless_since_ms.get(key))
-
-    @property
-    def name(self) -> str:
-        return f"{self.topic}-{self.partition}"
+        return cls(key, state.failures.partitions.get(key, "no answer"), state.leaderless_since_ms.get(key))
 
 
 def plan_fetches(
@@ -163,7 +153,7 @@ def find_retention(
         "older than retention.ms: message.timestamp.before.max.ms, set on the topic, refuses them; a topic that its readers purge, "
         "as Kafka Streams does, is left out by `topics: ['!*-repartition']`"
     )
-    return (Shortfall.of(key, reason, until_ms=until_ms),)
+    return (Shortfall(key, reason, until_ms),)
 
 
 def split(read: FetchRead, range_bytes: int = RANGE_BYTES, most: int = MOST_RANGES) -> list[FetchRead]:

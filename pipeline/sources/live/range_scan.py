@@ -10,7 +10,6 @@ from io import BytesIO
 from itertools import chain, starmap
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.codec.log.batch_headers import HEADER_ROW, HeaderScan
@@ -26,7 +25,7 @@ from pipeline.sources.live.plan import RANGE_BYTES, pack_fetches
 from pipeline.sources.live.reading import LiveReading
 from pipeline.sources.live.settings import FetchRead, LiveSettings, Secrets
 from pipeline.sources.records.batch_rows import LeaderEpochs, make_batch_rows
-from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind, Piece, shortfall_row, summarise_scan
+from pipeline.sources.records.pieces import Kind, Piece, shortfall_row, sum_up, summarise_scan
 from pipeline.sources.records.record_scan import match_markers, read_markers, scan_records, time_batches
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import ScannedSegment, place_batches
@@ -121,11 +120,6 @@ MOST_GIVEN_UP = 3  # times in a process: a broker may claim 2,000 ranges, and ea
 _given_up: dict[object, Counter[int]] = {}  # of this process's newest run
 
 
-def _make_shortfalls(lost: Iterable[tuple[FetchRead, str]]) -> Piece:
-    rows = [shortfall_row(read, reason) for read, reason in lost]
-    return Piece(Kind.SUMMARIES, pa.Table.from_pylist(rows, schema=SUMMARY_SCHEMA))
-
-
 @dataclass(frozen=True, slots=True)
 class RangeTask:
     """The ranges that one Spark task fetches; secrets, which show nowhere, are read on the driver: workers need no variables."""
@@ -140,21 +134,19 @@ class RangeTask:
         try:
             connection = connect(self.source, self.secrets)
         except SourceUnreachableError as error:
-            yield _make_shortfalls((read, str(error)) for read in self.reads)
+            yield sum_up(shortfall_row(read, str(error)) for read in self.reads)
             return
         of_run = self.source.bootstrap_servers, self.settings.as_of_ms
         if of_run not in _given_up:
             _given_up.clear()
         given_up = _given_up.setdefault(of_run, Counter())
-        try:
+        with connection:
             for read in self.reads:
                 if given_up[read.leader_id] < MOST_GIVEN_UP:
                     yield from self._read(connection, read, given_up)
                 else:
                     reason = f"broker {read.leader_id} is asked no more: it did not answer {MOST_GIVEN_UP} times"
-                    yield _make_shortfalls([(read, reason)])
-        finally:
-            connection.close()
+                    yield sum_up([shortfall_row(read, reason)])
 
     def _read(self, connection: ClusterConnection, read: FetchRead, given_up: Counter[int]) -> Iterator[Piece]:
         most_bytes = (_MOST_TIMES * read.size_bytes or _MOST_BYTES_OF_UNKNOWN) + RANGE_BYTES
@@ -182,7 +174,7 @@ class RangeTask:
     ) -> Iterator[Piece]:
         scanned, base_offset = scan.scanned, read.start_offset
         yield Piece(Kind.SUMMARIES, summarise_scan(read, scanned, self.settings.window_ms, is_file=False))
-        yield _make_shortfalls((read, reason) for reason in lost)
+        yield sum_up(shortfall_row(read, reason) for reason in lost)
         yield Piece(Kind.BATCHES, make_batch_rows(read, scanned, self.settings, self.leaders, base_offset=base_offset))
         starts = self.settings.choose_windows(scanned)
         if replies and (starts != NO_WINDOW).any():

@@ -122,7 +122,7 @@ class LiveReading:
         path = ",".join(self.source.bootstrap_servers)
         if self.state is None:
             return (Problem(path=path, reason=self.unreachable),)
-        short = [Problem(path=s.name, reason=s.reason, severity="suspect") for s in self.shortfalls]
+        short = [Problem(path=str(s.key), reason=s.reason, severity="suspect") for s in self.shortfalls]
         return (*describe_unanswered(self.state, path), *short)
 
     def availability(self, window: TimeWindow) -> SourceAvailability:
@@ -132,7 +132,7 @@ class LiveReading:
         away = [f"broker {broker_id} ({reason})" for broker_id, reason in self.state.silent_brokers.items()]
         away = [*away, *self.state.failures.directories.values()] if self.observed_at_ms in window else []
         lacking = (one for one in self.shortfalls if one.until_ms is None or window.start_ms < one.until_ms)
-        reasons = {shortfall.name: shortfall.reason for shortfall in lacking}
+        reasons = {str(shortfall.key): shortfall.reason for shortfall in lacking}
         reasons |= {f"topic {topic}": reason for topic, reason in self.state.failures.topics.items()}
         expected = len(self.state.history.brokers.keys() - self.state.silent_brokers.keys())
         expected += len(self.state.in_scope) + len(self.state.failures.topics)
@@ -160,7 +160,7 @@ def forget_deleted(live: LiveReading) -> LiveReading:
     """Leaves out topics that, as most brokers say, were deleted while they were read, and names them; not those we may no longer describe."""
     state, denied = live.state, Failures()
     before = {key.topic: one.topic_id for key, one in state.partitions.items()} if state else {}
-    short = {shortfall.topic for shortfall in live.shortfalls} & before.keys()
+    short = {shortfall.key.topic for shortfall in live.shortfalls} & before.keys()
     if state is None or not short:
         return live
     try:
@@ -176,7 +176,7 @@ def forget_deleted(live: LiveReading) -> LiveReading:
     reason = "deleted, or made anew, while the run read them"
     state.failures.questions[name_some("the last records of", sorted(gone))] = reason
     in_scope = tuple(key for key in state.in_scope if key.topic not in gone)
-    shortfalls = tuple(shortfall for shortfall in live.shortfalls if shortfall.topic not in gone)
+    shortfalls = tuple(shortfall for shortfall in live.shortfalls if shortfall.key.topic not in gone)
     return replace(live, state=replace(state, in_scope=in_scope), shortfalls=shortfalls)
 
 

@@ -24,7 +24,7 @@ from pipeline.sources.files.segment_plan import SegmentRead, pack
 from pipeline.sources.records import segment_scan
 from pipeline.sources.records.batch_rows import TIMESTAMP_TYPES, LeaderEpochs, make_batch_rows
 from pipeline.sources.records.key_rows import WindowKeyCounter, WindowKeys, make_key_rows
-from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind, Piece, problem_row, shortfall_row, summarise_scan
+from pipeline.sources.records.pieces import Kind, Piece, problem_row, shortfall_row, sum_up, summarise_scan
 from pipeline.sources.records.scan_settings import ScanSettings
 from pipeline.sources.records.segment_scan import SENSELESS, RecordLog, ScannedSegment
 
@@ -198,11 +198,10 @@ def scan_file(
     """Pieces of a segment file, or of its batches between two positions; those about all of it come with the first."""
     scanned = segment_scan.scan_segment(read, settings.as_of_ms)
     if not start and (sent := segment_scan.find_unread_time(read, scanned, settings.as_of_ms)) is not None:
-        row = shortfall_row(read, "damaged", sent)
-        yield Piece(Kind.SUMMARIES, pa.Table.from_pylist([row], schema=SUMMARY_SCHEMA))
+        yield sum_up([shortfall_row(read, "damaged", sent)])
     if isinstance(scanned, Problem):
         if not start:
-            yield Piece(Kind.SUMMARIES, pa.Table.from_pylist([problem_row(read, scanned)], schema=SUMMARY_SCHEMA))
+            yield sum_up([problem_row(read, scanned)])
         return
     is_compacted = read.topic in settings.compacted_topics
     wrong = segment_scan.find_contradiction(read, scanned, settings.as_of_ms, is_compacted=is_compacted)
@@ -211,8 +210,7 @@ def scan_file(
     if not start:
         yield Piece(Kind.SUMMARIES, summarise_scan(read, scanned, settings.window_ms, is_file=True))
         if wrong is not None:
-            row = shortfall_row(read, "damaged", wrong[0])
-            yield Piece(Kind.SUMMARIES, pa.Table.from_pylist([row], schema=SUMMARY_SCHEMA))
+            yield sum_up([shortfall_row(read, "damaged", wrong[0])])
     if not is_compacted:
         scanned = replace(scanned, missing_offset_count=np.zeros_like(scanned.missing_offset_count))
     edges = np.searchsorted(scanned.headers.position, [start, scanned.headers.valid_bytes if end is None else end])

@@ -145,7 +145,7 @@ def test_offsets_are_the_load_of_who_led_at_both_ends_of_a_window(epochs, led):
 
 
 def test_what_arrived_and_what_is_missing_by_window():
-    lost = Shortfall(topic="t", partition=0, reason="retention took offsets 0 to 9", until_ms=900)
+    lost = Shortfall(TopicPartition("t", 0), "retention took offsets 0 to 9", until_ms=900)
     answered = state(silent={2: "no answer"})
     reading = LiveReading(source=SOURCE, observed_at_ms=WINDOWS[1].start_ms, state=answered, shortfalls=(lost,))
     first, second = (reading.availability(window) for window in WINDOWS)
@@ -182,7 +182,7 @@ def test_a_partition_that_nobody_led_all_the_window_lacks_nothing_of_it(past, mi
     now = {KEY: replace(partition(), leader_id=-1)}
     failures = Failures(partitions={KEY: admin.LEADERLESS})
     since_ms = _find_leaderless(now, failures, [past])
-    lost = Shortfall.of(KEY, admin.LEADERLESS, since_ms.get(KEY))
+    lost = Shortfall(KEY, admin.LEADERLESS, since_ms.get(KEY))
     reading = LiveReading(source=SOURCE, observed_at_ms=WINDOWS[1].end_ms, state=state(), shortfalls=(lost,))
     assert [bool(reading.availability(window).missing) for window in WINDOWS] == missing
     assert _find_leaderless(now, Failures(partitions={KEY: "brokers name different leaders"}), [past]) == {}
@@ -323,7 +323,7 @@ def test_a_topic_deleted_while_it_is_read_makes_no_window_incomplete(monkeypatch
     ids = [admin.format_topic_id(uuid.UUID(int=number)) for number in (2, 1)]
     partitions = {key: partition(topic_id=one) for key, one in zip((KEY, kept), ids, strict=True)}
     now = replace(state(), in_scope=(KEY, kept), partitions=partitions)
-    short = (Shortfall.of(KEY, "the topic was deleted, or recreated"), Shortfall.of(kept, "no answer"))
+    short = (Shortfall(KEY, "the topic was deleted, or recreated"), Shortfall(kept, "no answer"))
     live = forget_deleted(LiveReading(source=SOURCE, observed_at_ms=1500, state=now, shortfalls=short))
     assert live.availability(WINDOWS[0]).missing == missing
     is_named = any("last records of t" in problem.reason for problem in live.problems)
