@@ -5,13 +5,13 @@ import json
 import pytest
 
 from pipeline.model.window import TimeWindow
-from pipeline.sources.files.cluster_rows import iter_broker_rows, list_window_states
 from pipeline.sources.files.cluster_state import read_cluster_history
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.kinds.log_directories import LogDirectories
 from tests.lab.artifacts import NEWER_BROKER_VERSION
 from tests.lab.cluster import start_cluster
 from tests.lab.process import LabError, wait_until
+from tests.unit.sources.files.window_rows import list_broker_rows, list_window_states
 
 AT_LAST_MS = 2**62
 RACKS = ("a", "b", "c")
@@ -44,7 +44,7 @@ def test_racks_and_cordoned_disks_are_those_of_the_brokers(cluster):
 
     wait_until(is_cordoned, "cordoned log directory in the metadata log", cluster.processes[0])
     history = history_of(cluster)
-    rows = iter_broker_rows("c", history, {}, list_window_states(history, [TimeWindow(0, 2**41)]), {})
+    rows = list_broker_rows("c", history, {}, list_window_states(history, [TimeWindow(0, 2**41)]), {})
     assert [row["takes_replicas"] for row in rows] == [True, False, True]
     plan = cluster.root / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 2, "replicas": [2, 1]}]}))

@@ -8,11 +8,11 @@ from pipeline.codec.tools.tool_text import parse_topics_describe
 from pipeline.jobs.recommend import place_partitions
 from pipeline.model.placement import PlacementBroker
 from pipeline.model.window import TimeWindow
-from pipeline.sources.files.cluster_rows import iter_broker_rows, iter_cluster_state_rows, list_window_states
 from pipeline.sources.files.cluster_state import read_cluster_history
 from pipeline.sources.files.log_directories import discover_logs
 from tests.lab.cluster import start_cluster
 from tests.lab.process import LabError, wait_until
+from tests.unit.sources.files.window_rows import list_broker_rows, list_cluster_state_rows, list_window_states
 
 RACKS = ("a", "b", "a", "b")
 NOW = TimeWindow(0, 2**41)
@@ -33,7 +33,7 @@ def read_state(cluster):
     """Partitions and brokers as the tables have them, from the controller's metadata log."""
     history, _ = read_cluster_history(discover_logs([cluster.controller_directory]))
     states = list_window_states(history, [NOW])
-    rows = [{"size_bytes": 0, **row} for row in iter_cluster_state_rows("c", (), states, str)]
+    rows = [{"size_bytes": 0, **row} for row in list_cluster_state_rows("c", (), states, str)]
     loads = [("t", "", number, load) for number, load in LOADS.items()]
     brokers = [
         PlacementBroker(
@@ -42,7 +42,7 @@ def read_state(cluster):
             is_fenced=row["is_fenced"],
             takes_replicas=row["takes_replicas"],
         )
-        for row in iter_broker_rows("c", history, {}, states, {})
+        for row in list_broker_rows("c", history, {}, states, {})
     ]
     return place_partitions(loads, rows), brokers
 

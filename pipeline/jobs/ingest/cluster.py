@@ -1,7 +1,7 @@
 """Consumer groups and what was wrong, through delta-rs; brokers, partitions' states and segment files by tasks."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,13 +18,11 @@ from pipeline.model.window import LATEST_MS, TimeWindow, instant_of
 from pipeline.runs import RunContext, TableRows
 from pipeline.sources.files.cluster_rows import (
     compacted_topics,
+    describe_window,
     disk_columns,
-    group_row,
     iter_broker_rows,
     iter_cluster_state_rows,
-    iter_consumer_group_rows,
     iter_quarantine_rows,
-    list_window_states,
     with_leaders,
 )
 from pipeline.sources.records.pieces import Kind
@@ -65,7 +63,7 @@ def write_cluster(run: RunContext, given: IngestInput, expired: Expired) -> dict
     fresh_groups = fresh_windows(run, expired.get(reading.group_source, set()))
     versions = {}
     if fresh_groups:
-        versions = run.replace(CONSUMER_GROUPS, _group_rows(run, reading, fresh_groups), fresh_groups)
+        versions = run.replace(CONSUMER_GROUPS, iter_group_rows(run.cluster_name, reading, fresh_groups), fresh_groups)
     described = [
         *(_Described(one, reading.newest, one == reading.newest) for one in fresh_windows(run, gone | observed)),
         *(_Described(one, is_present=True) for one in _windows_of_now(run, reading)),
@@ -89,15 +87,15 @@ def _state_rows(
     for row in read(_EPOCH_IS_KNOWN & (pc.field("window_start_ms") == one.window.start_ms)).to_pylist():
         key = LogName(row["topic"], row["topic_id"] or "", row["partition"])
         epochs[key] = max(row["leader_epoch"], epochs.get(key, 0))
-    (known,) = list_window_states(history, windows, {one.window.start_ms: epochs}, one.newest)
+    known = describe_window(history, one.window, epochs, one.newest)
     if one.is_stored:
         yield BROKERS.name, run.rows(BROKERS, windows)
         yield CLUSTER_STATE.name, with_leaders(run.rows(CLUSTER_STATE, windows), known.state)
         return
     disks = disk_columns(reading.replicas, reading.spaces if one.is_present else {}, reading.relative)
     configs = reading.broker_configs if one.is_present else {}
-    yield BROKERS.name, iter_broker_rows(name, history, reading.directory_counts, [known], configs, disks=disks)
-    rows = iter_cluster_state_rows(name, reading.replicas, (known,), reading.relative, moving=reading.moving)
+    yield BROKERS.name, iter_broker_rows(name, history, reading.directory_counts, known, configs, disks=disks)
+    rows = iter_cluster_state_rows(name, reading.replicas, known, reading.relative, moving=reading.moving)
     yield CLUSTER_STATE.name, rows
 
 
@@ -121,11 +119,14 @@ def _observed_before(run: RunContext, reading: ClusterReading) -> set[TimeWindow
     }
 
 
-def _group_rows(run: RunContext, reading: ClusterReading, windows: tuple[TimeWindow, ...]) -> Iterator[dict[str, Any]]:
-    yield from iter_consumer_group_rows(run.cluster_name, reading.groups, windows)
-    newest = reading.newest
-    if newest is not None and newest in windows:
-        yield from (group_row(run.cluster_name, newest, at_ms, member) for at_ms, member in reading.groups_now)
+def iter_group_rows(cluster: str, reading: ClusterReading, windows: Sequence[TimeWindow]) -> Iterator[dict[str, Any]]:
+    """What groups consumed, in the window that holds the moment; what brokers answer now, in the newest one."""
+    observed = [(window, *one) for one in reading.groups for window in windows if one[0] in window]
+    if reading.newest is not None and reading.newest in windows:
+        observed += [(reading.newest, *one) for one in reading.groups_now]
+    for window, at_ms, member in observed:
+        moments = {"window_start": instant_of(window.start_ms), "observed_at": instant_of(at_ms)}
+        yield {"cluster": cluster, **moments, **asdict(member)}
 
 
 def merge_segments(run: RunContext, given: IngestInput) -> dict[str, int]:

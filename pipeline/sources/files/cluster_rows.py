@@ -1,8 +1,7 @@
 """Rows of bronze tables from what was read: brokers, replicas, consumer groups, and problems."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pipeline.model import cluster as nouns
@@ -49,26 +48,22 @@ class WindowState(NamedTuple):
         return {"window_start": instant_of(self.window.start_ms), "observed_at": observed_at}
 
 
-def list_window_states(
+def describe_window(
     history: ClusterHistory,
-    windows: Iterable[TimeWindow],
-    epochs: Mapping[int, Mapping[LogName, int]] | None = None,
+    window: TimeWindow,
+    epochs: Mapping[LogName, int] | None = None,
     newest: TimeWindow | None = None,
-) -> list[WindowState]:
-    """The cluster's state at each window's end; `epochs`: by window's start, each partition's largest; `newest`: of what is observed."""
-    states = []
-    for window in windows:
-        window_epochs = (epochs or {}).get(window.start_ms, {})
-        state, is_observed = state_of_window(history, window.end_ms, window_epochs, is_newest=window == newest)
-        at_ms = history.known_since_ms
-        if at_ms is not None and history.state_source != LIVE_CLUSTER:
-            at_ms = max(window.end_ms, at_ms)
-        is_answer = is_observed and history.state_source == LIVE_CLUSTER
-        answer = history.state_at(history.known_since_ms or 0).partitions if is_answer else {}
-        is_closed = answer and at_ms is not None and window.end_ms <= at_ms < window.end_ms + window.duration_ms
-        steady = _list_steady(answer, window_epochs) if is_closed else frozenset()
-        states.append(WindowState(window, state, is_observed, at_ms, answer, steady))
-    return states
+) -> WindowState:
+    """The cluster's state at a window's end; `epochs`: each partition's largest in it; `newest`: the window of what is observed."""
+    state, is_observed = state_of_window(history, window.end_ms, epochs or {}, is_newest=window == newest)
+    at_ms = history.known_since_ms
+    if at_ms is not None and history.state_source != LIVE_CLUSTER:
+        at_ms = max(window.end_ms, at_ms)
+    is_answer = is_observed and history.state_source == LIVE_CLUSTER
+    answer = history.state_at(history.known_since_ms or 0).partitions if is_answer else {}
+    is_closed = answer and at_ms is not None and window.end_ms <= at_ms < window.end_ms + window.duration_ms
+    steady = _list_steady(answer, epochs or {}) if is_closed else frozenset()
+    return WindowState(window, state, is_observed, at_ms, answer, steady)
 
 
 def _list_steady(answer: Mapping[TopicPartition, PartitionState], epochs: Mapping[LogName, int]) -> frozenset[int]:
@@ -81,37 +76,36 @@ def iter_broker_rows(
     cluster: str,
     history: ClusterHistory,
     directory_counts: Mapping[int, int],
-    states: Iterable[WindowState],
+    known: WindowState,
     broker_configs: Mapping[int, Mapping[str, str]],
     *,
     disks: Mapping[int, DiskColumns] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """A row per broker and window: those registered at its end, and those with log directories found or described."""
-    for known in states:
-        registered = known.state.brokers
-        imbalance = _leader_imbalance(known.state)
-        doubts = history.list_doubts(nouns.StateSubject.BROKERS, known.window.end_ms)
-        is_told = known.is_observed and known.is_of_window and not doubts
-        for broker_id in sorted(set(directory_counts) | set(registered)):
-            broker = registered.get(broker_id)
-            # Kafka places no replica on a broker that is not registered, or whose log directories are all cordoned
-            cordoned = {*broker.cordoned_directory_ids} if broker else set()
-            takes_replicas = broker is not None and (not cordoned or bool({*broker.directory_ids} - cordoned))
-            yield {
-                "cluster": cluster,
-                **known.columns,
-                "broker_id": broker_id,
-                "rack": broker.rack if broker else None,
-                "is_fenced": broker.is_fenced if broker and is_told else None,
-                "away_ms": None if doubts else away_ms(history, broker_id, known.window.start_ms, known.window.end_ms),
-                "takes_replicas": takes_replicas and not doubts if registered else None,
-                "doubt": "; ".join(doubts) or None,
-                "log_directory_count": directory_counts.get(broker_id, 0),
-                "preferred_leader_imbalance_ratio": imbalance.get(broker_id),
-                "configs": dict(broker_configs.get(broker_id, {})) if known.is_observed else {},
-                **((disks or {}).get(broker_id, {}) if known.is_observed else {}),
-                "state_source": history.state_source if broker else "log_directories",
-            }
+    """A row per broker: those registered at the window's end, and those with log directories found or described."""
+    registered = known.state.brokers
+    imbalance = _leader_imbalance(known.state)
+    doubts = history.list_doubts(nouns.StateSubject.BROKERS, known.window.end_ms)
+    is_told = known.is_observed and known.is_of_window and not doubts
+    for broker_id in sorted(set(directory_counts) | set(registered)):
+        broker = registered.get(broker_id)
+        # Kafka places no replica on a broker that is not registered, or whose log directories are all cordoned
+        cordoned = {*broker.cordoned_directory_ids} if broker else set()
+        takes_replicas = broker is not None and (not cordoned or bool({*broker.directory_ids} - cordoned))
+        yield {
+            "cluster": cluster,
+            **known.columns,
+            "broker_id": broker_id,
+            "rack": broker.rack if broker else None,
+            "is_fenced": broker.is_fenced if broker and is_told else None,
+            "away_ms": None if doubts else away_ms(history, broker_id, known.window.start_ms, known.window.end_ms),
+            "takes_replicas": takes_replicas and not doubts if registered else None,
+            "doubt": "; ".join(doubts) or None,
+            "log_directory_count": directory_counts.get(broker_id, 0),
+            "preferred_leader_imbalance_ratio": imbalance.get(broker_id),
+            "configs": dict(broker_configs.get(broker_id, {})) if known.is_observed else {},
+            **((disks or {}).get(broker_id, {}) if known.is_observed else {}),
+            "state_source": history.state_source if broker else "log_directories",
+        }
 
 
 def disk_columns(
@@ -150,35 +144,38 @@ def _leader_imbalance(state: ClusterState) -> dict[int, float]:
 def iter_cluster_state_rows(
     cluster: str,
     replicas: Iterable[ReplicaState],
-    states: Iterable[WindowState],
+    known: WindowState,
     relative: Callable[[str], str],
     *,
     moving: Collection[Moving] = (),
 ) -> Iterator[dict[str, Any]]:
-    """A row per replica and window: leader and in-sync set at its end, sizes as found on disk; leaders only where not observed."""
-    found_on_disk = {(r.topic_partition, r.broker_id): r for r in replicas if not r.is_future}
-    for known in states:
-        state, on_disk = known.state, found_on_disk if known.is_observed else {}
-        for partition in state.partitions.values():
-            leader = on_disk.get((partition.topic_partition, partition.leader_id))
-            answer = known.observed.get(partition.topic_partition)
-            for position, replica_id in enumerate(partition.replicas):
-                on_replica = on_disk.get((partition.topic_partition, replica_id))
-                is_told = known.is_of_window or replica_id in known.steady  # whether its replicas were in sync
-                yield {
-                    "cluster": cluster,
-                    **known.columns,
-                    **_partition_columns(state, partition, on_replica),
-                    "replica_id": replica_id,
-                    "replica_position": position,
-                    "observed_leader_id": None if answer is None else answer.leader_id,
-                    "observed_leader_epoch": None if answer is None else answer.leader_epoch,
-                    "is_leader": replica_id == partition.leader_id,
-                    "is_preferred_leader": position == 0,
-                    "is_in_sync": replica_id in partition.isr if partition.isr is not None and is_told else None,
-                    "reassignment": _reassignment(partition, replica_id, moving if known.is_observed else ()),
-                    **_disk_columns(on_replica, leader if known.is_of_window else None, relative),
-                }
+    """A row per replica: leader and in-sync set at the window's end, sizes as found on disk; leaders only where not observed."""
+    found = replicas if known.is_observed else ()
+    on_disk = {(one.topic_partition, one.broker_id): one for one in found if not one.is_future}
+    topics = {key.topic: known.state.topic_config(key.topic) for key in known.state.partitions}
+    configs = {topic: {name: of[name] for name in TOPIC_CONFIGS if name in of} for topic, of in topics.items()}
+    for key, partition in known.state.partitions.items():
+        leader, answer = on_disk.get((key, partition.leader_id)), known.observed.get(key)
+        for position, replica_id in enumerate(partition.replicas):
+            on_replica = on_disk.get((key, replica_id))
+            is_told = known.is_of_window or replica_id in known.steady  # whether its replicas were in sync
+            yield {
+                "cluster": cluster,
+                **known.columns,
+                **{name: getattr(partition, name) for name in ("topic", "partition", "leader_id", "leader_epoch")},
+                "topic_id": partition.topic_id or (on_replica.topic_id if on_replica else None) or "",
+                "configs": configs[key.topic],
+                "state_source": known.state.state_source,
+                "replica_id": replica_id,
+                "replica_position": position,
+                "observed_leader_id": None if answer is None else answer.leader_id,
+                "observed_leader_epoch": None if answer is None else answer.leader_epoch,
+                "is_leader": replica_id == partition.leader_id,
+                "is_preferred_leader": position == 0,
+                "is_in_sync": replica_id in partition.isr if partition.isr is not None and is_told else None,
+                "reassignment": _reassignment(partition, replica_id, moving if known.is_observed else ()),
+                **_disk_columns(on_replica, leader if known.is_of_window else None, relative),
+            }
 
 
 def with_leaders(rows: Iterable[dict[str, Any]], state: ClusterState) -> Iterator[dict[str, Any]]:
@@ -188,16 +185,6 @@ def with_leaders(rows: Iterable[dict[str, Any]], state: ClusterState) -> Iterato
             is_leader = row["replica_id"] == known.leader_id
             row |= {"leader_id": known.leader_id, "leader_epoch": known.leader_epoch, "is_leader": is_leader}
         yield row
-
-
-def _partition_columns(state: ClusterState, partition: PartitionState, replica: ReplicaState | None) -> dict[str, Any]:
-    configs = state.topic_config(partition.topic)
-    return {
-        **{name: getattr(partition, name) for name in ("topic", "partition", "leader_id", "leader_epoch")},
-        "topic_id": partition.topic_id or (replica.topic_id if replica else None) or "",
-        "configs": {name: configs[name] for name in TOPIC_CONFIGS if name in configs},
-        "state_source": state.state_source,
-    }
 
 
 def _reassignment(partition: PartitionState, replica_id: int, moving: Collection[Moving]) -> str | None:
@@ -231,20 +218,6 @@ def compacted_topics(state: ClusterState, tree: LogTree) -> frozenset[str]:
     by_config = {topic for topic in topics if "compact" in state.topic_config(topic).get("cleanup.policy", untold)}
     by_cleaner = {key.topic for directory in tree.directories for key in directory.cleaner_offsets}
     return frozenset(by_config | by_cleaner)
-
-
-def iter_consumer_group_rows(
-    cluster: str, groups: Iterable[tuple[int, nouns.ConsumerGroupMember]], windows: Sequence[TimeWindow]
-) -> Iterator[dict[str, Any]]:
-    observed = ((window, at_ms, member) for at_ms, member in groups for window in windows if at_ms in window)
-    return (group_row(cluster, *one) for one in observed)
-
-
-def group_row(
-    cluster: str, window: TimeWindow, observed_at_ms: int, member: nouns.ConsumerGroupMember
-) -> dict[str, Any]:
-    observed_at, start = instant_of(observed_at_ms), instant_of(window.start_ms)
-    return {"cluster": cluster, "window_start": start, "observed_at": observed_at, **asdict(member)}
 
 
 def problems_of(rows: Iterable[Mapping[str, Any]]) -> list[Problem]:

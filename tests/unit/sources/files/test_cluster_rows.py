@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.jobs.ingest.cluster import iter_group_rows
 from pipeline.model.cluster import (
     LIVE_CLUSTER,
     NO_LEADER,
@@ -21,17 +22,10 @@ from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
 from pipeline.model.window_state import away_ms
-from pipeline.sources.files.cluster_rows import (
-    compacted_topics,
-    count_directories,
-    disk_columns,
-    iter_broker_rows,
-    iter_cluster_state_rows,
-    iter_consumer_group_rows,
-    list_window_states,
-    with_leaders,
-)
+from pipeline.sources.files.cluster_rows import compacted_topics, count_directories, disk_columns, with_leaders
 from pipeline.sources.files.cluster_state import with_ids_by_name
+from pipeline.sources.source import ClusterReading
+from tests.unit.sources.files.window_rows import list_broker_rows, list_cluster_state_rows, list_window_states
 from tests.unit.sources.trees import log_directory
 
 MINUTE_MS = 60_000
@@ -68,7 +62,7 @@ def windows_of(known, batch_epoch, newest=None):
 
 def replica_rows(states, *replicas):
     """Rows of replicas on brokers 1 and 2, unless others are given."""
-    return list(iter_cluster_state_rows("c", replicas or (replica(1, 90), replica(2, 100)), states, str))
+    return list(list_cluster_state_rows("c", replicas or (replica(1, 90), replica(2, 100)), states, str))
 
 
 def test_a_broker_is_listed_when_registered_or_when_its_disk_was_found():
@@ -82,7 +76,7 @@ def test_a_broker_is_listed_when_registered_or_when_its_disk_was_found():
     counts = count_directories(LogTree(directories=disks))
     now = history((0, state(1, 0)))
     states = list_window_states(now, WINDOWS[:1])
-    rows = list(iter_broker_rows("c", now, counts, states, {2: {"num.io.threads": "3"}}))
+    rows = list(list_broker_rows("c", now, counts, states, {2: {"num.io.threads": "3"}}))
     assert [row["configs"] for row in rows] == [{}, {"num.io.threads": "3"}, {}]
     told = [(r["broker_id"], r["rack"], r["is_fenced"], r["log_directory_count"], r["state_source"]) for r in rows]
     assert told == [
@@ -103,7 +97,7 @@ def test_disks_are_told_by_log_directory_and_with_what_their_volumes_hold_where_
         4: {"log_dir_bytes": {}, "log_dir_total_bytes": {"/data": 70}, "log_dir_usable_bytes": {"/data": 7}},
     }
     now = history((0, state(1, 0)))
-    rows = list(iter_broker_rows("c", now, {}, list_window_states(now, WINDOWS[:1]), {}, disks=disks))
+    rows = list(list_broker_rows("c", now, {}, list_window_states(now, WINDOWS[:1]), {}, disks=disks))
     assert [row["log_dir_bytes"] for row in rows] == [{"d1": 100, "other": 100}, {"d2": 150}]
 
 
@@ -111,7 +105,7 @@ def test_a_replica_is_described_as_of_each_windows_end():
     moved = history((0, state(1, 0)), (MINUTE_MS + 1, state(2, 1, isr=(2,))))
     replicas = (replica(1, 90), replica(2, 100, size=200), replica(1, 5, is_future=True))
     states = list_window_states(moved, WINDOWS)
-    rows = list(iter_cluster_state_rows("c", replicas, states, lambda path: path.removeprefix("/root/")))
+    rows = list(list_cluster_state_rows("c", replicas, states, lambda path: path.removeprefix("/root/")))
     columns = ("replica_id", "leader_id", "leader_epoch", "is_leader", "is_preferred_leader", "is_in_sync")
     assert [tuple(row[name] for name in columns) for row in rows] == [
         (1, 1, 0, True, True, True),
@@ -139,13 +133,13 @@ def test_a_replica_is_described_as_of_each_windows_end():
 )
 def test_what_a_text_says_is_being_moved(moving, adding, told):
     present = history((0, replace(state(1, 0), adding_replicas=adding)))
-    rows = iter_cluster_state_rows("c", (), list_window_states(present, WINDOWS[:1]), str, moving=moving)
+    rows = list_cluster_state_rows("c", (), list_window_states(present, WINDOWS[:1]), str, moving=moving)
     assert [row["reassignment"] for row in rows] == told
 
 
 def test_what_is_not_known_stays_empty():
     unknown = history((0, state(NO_LEADER, None, topic_id=None, isr=None)))
-    rows = list(iter_cluster_state_rows("c", (replica(2, None),), list_window_states(unknown, WINDOWS[:1]), str))
+    rows = list(list_cluster_state_rows("c", (replica(2, None),), list_window_states(unknown, WINDOWS[:1]), str))
     assert [(r["topic_id"], r["is_leader"], r["is_in_sync"], "size_bytes" in r) for r in rows] == [
         ("", False, None, False),
         ("id", False, None, True),
@@ -182,7 +176,7 @@ def test_what_is_observed_later_tells_a_window_only_what_its_leader_epochs_prove
         assert row["observed_at"].timestamp() == 9 * 60
         assert "size_bytes" not in row
     disks = {1: {"log_dir_bytes": {"d": 1}}}
-    brokers = list(iter_broker_rows("c", known, {1: 1}, [first], {1: {"a": "b"}}, disks=disks))
+    brokers = list(list_broker_rows("c", known, {1: 1}, [first], {1: {"a": "b"}}, disks=disks))
     told = {(row["is_fenced"], row["away_ms"], tuple(row["configs"]), "log_dir_bytes" in row) for row in brokers}
     assert told == {(None, None, (), False)}
 
@@ -204,7 +198,7 @@ def test_the_newest_window_has_what_changes_slowly_and_nothing_of_a_later_moment
     assert [(r["leader_id"], r["leader_epoch"], r["is_in_sync"], r["size_bytes"]) for r in rows] == [
         (*led, None, 100)  # who is in sync at a later moment says nothing of the window
     ] * 2
-    brokers = list(iter_broker_rows("c", known, {}, states, {1: {"a": "b"}}))
+    brokers = list(list_broker_rows("c", known, {}, states, {1: {"a": "b"}}))
     assert [(row["is_fenced"], row["configs"]) for row in brokers] == [(None, {"a": "b"}), (None, {})]
 
 
@@ -224,7 +218,7 @@ def test_the_answer_that_closes_a_window_tells_of_brokers_that_stood_from_within
     rows = replica_rows(states)
     assert [row["is_in_sync"] for row in rows] == in_sync
     assert [row["size_bytes"] for row in rows] == [100, 100]
-    assert [row["is_fenced"] for row in iter_broker_rows("c", known, {}, states, {})] == [None, None]
+    assert [row["is_fenced"] for row in list_broker_rows("c", known, {}, states, {})] == [None, None]
 
 
 def test_the_window_that_holds_the_moment_has_all_that_was_observed():
@@ -233,7 +227,7 @@ def test_the_window_that_holds_the_moment_has_all_that_was_observed():
     states = list_window_states(known, WINDOWS[1:])
     rows = replica_rows(states, replica(1, 90), replica(2, 80))
     assert [(row["is_in_sync"], row["lag_count"]) for row in rows] == [(True, 0), (True, 10)]
-    assert [row["is_fenced"] for row in iter_broker_rows("c", known, {}, states, {})] == [False, True]
+    assert [row["is_fenced"] for row in list_broker_rows("c", known, {}, states, {})] == [False, True]
 
 
 def test_stored_rows_get_the_leaders_that_are_known_later():
@@ -298,9 +292,11 @@ def test_group_rows_of_the_moments_within_the_windows():
     of = {"group_id": "g", "topic": "t", "partition": 0, **dict.fromkeys(("member_id", "client_host", "client_id"))}
     member = ConsumerGroupMember(committed_offset=7, log_end_offset=9, lag_count=2, **of)
     moments = [(-1, member), (0, member), (MINUTE_MS, member), (2 * MINUTE_MS, member)]
-    rows = list(iter_consumer_group_rows("c", moments, WINDOWS))
-    assert [row["observed_at"].timestamp() for row in rows] == [0, 60]
-    assert [row["window_start"].timestamp() for row in rows] == [0, 60]
+    now = {"groups_now": ((2 * MINUTE_MS, member),), "newest": WINDOWS[1]}
+    reading = ClusterReading(record_source="x", history=history(), groups=tuple(moments), **now)
+    rows = list(iter_group_rows("c", reading, WINDOWS))
+    assert [row["observed_at"].timestamp() for row in rows] == [0, 60, 120]
+    assert [row["window_start"].timestamp() for row in rows] == [0, 60, 60]
     assert rows[0]["lag_count"] == 2
 
 

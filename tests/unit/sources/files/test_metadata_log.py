@@ -10,12 +10,12 @@ from pipeline.model.cluster import StateSubject
 from pipeline.model.log import Codec, Record
 from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.sources.cluster_reading import iter_availability, read_cluster
-from pipeline.sources.files.cluster_rows import iter_broker_rows, list_window_states
 from pipeline.sources.files.cluster_state import read_cluster_history
 from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.questions import ClusterQuestion
 from tests.batches import make_batch
+from tests.unit.sources.files.window_rows import list_broker_rows, list_window_states
 
 MINUTE_MS = 60_000
 WINDOWS = (TimeWindow(0, MINUTE_MS), TimeWindow(MINUTE_MS, 2 * MINUTE_MS))
@@ -70,7 +70,7 @@ def test_a_record_that_cannot_be_read_takes_away_what_rests_on_it(tmp_path, valu
     assert reason in after.missing
     assert (after.expected_count - before.expected_count) == int("partitions" in subjects)  # shares are incomplete
     states = list_window_states(history, WINDOWS)
-    (first, second) = iter_broker_rows("c", history, {1: 1}, states, {})
+    (first, second) = list_broker_rows("c", history, {1: 1}, states, {})
     assert (first["takes_replicas"], first["doubt"], first["is_fenced"]) == (True, None, False)
     if "brokers" in subjects:  # no plan may place a replica by these racks
         assert (second["takes_replicas"], second["doubt"], second["is_fenced"]) == (False, reason, None)
@@ -171,7 +171,7 @@ def test_a_broker_whose_disks_are_all_cordoned_takes_no_replica(tmp_path):
     for ids, cordoned, takes in ((("x", "y"), ("x",), True), (("x", "y"), ("x", "y"), False), ((), (), True)):
         broker = dataclasses.replace(timeline.values[0], directory_ids=ids, cordoned_directory_ids=cordoned)
         changed = dataclasses.replace(history, brokers={1: dataclasses.replace(timeline, values=(broker,))})
-        (row,) = iter_broker_rows("c", changed, {}, list_window_states(changed, WINDOWS[:1]), {})
+        (row,) = list_broker_rows("c", changed, {}, list_window_states(changed, WINDOWS[:1]), {})
         assert row["takes_replicas"] is takes
 
 
