@@ -33,7 +33,6 @@ TOGETHER = (
     "tests/integration/test_small_cluster.py",
     "tests/integration/test_quota.py",
     "tests/integration/test_rules_on_a_cluster.py",
-    "tests/integration/test_spark_cluster.py",
     "tests/integration/test_live_access.py",
     "tests/integration/test_reassignment_plans.py",
     "tests/integration/test_serve.py",

@@ -11,7 +11,6 @@ from airflow.sdk.execution_time.context import set_current_context
 from dags.secrets import lend_secrets, named_variables
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.environment import provide_secrets
-from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
 
 
 def test_every_variable_that_the_configuration_names_is_found():

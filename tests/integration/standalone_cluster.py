@@ -9,17 +9,20 @@ from pathlib import Path
 import pyspark
 
 from pipeline.storage.java import find_java
-from tests.integration.ingest_on_cluster import BOTH_EXECUTORS
 from tests.lab.process import FRUGAL, PATIENCE_S
 
 SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[2]
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = "Successfully registered with master"
+FOR_A_MINUTE = " ".join((*FRUGAL, "-XX:ReservedCodeCacheSize=256m"))
+"""Options of JVMs that live for a minute; the first compiler alone reserves 48 MB for code, which a job fills."""
 CONF = {
     "spark.executor.memory": "900m",
     "spark.executor.cores": "1",
-    **BOTH_EXECUTORS,
+    "spark.cores.max": "2",  # without it the next two mean nothing: no task starts before both executors are there
+    "spark.scheduler.minRegisteredResourcesRatio": "1",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "600s",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }

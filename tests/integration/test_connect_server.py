@@ -9,8 +9,7 @@ import pytest
 
 from pipeline.environment import cache_directory
 from pipeline.storage.java import find_java, write_java_shim
-from tests.integration.ingest_on_cluster import FOR_A_MINUTE
-from tests.integration.standalone_cluster import ROOT, SPARK_HOME
+from tests.integration.standalone_cluster import FOR_A_MINUTE, ROOT, SPARK_HOME
 from tests.lab.process import PATIENCE_S, free_ports
 from tests.spark.capture_runs import ALL_SOURCES, SCRAPES, differences, stored
 from tests.spark.conftest import STRATEGY

@@ -1,4 +1,4 @@
-"""Ingest, replay and health on a standalone cluster of two workers, by `docker/spark/submit.sh`. Oracle: the same in local mode.
+"""Ingest, replay and health on a standalone cluster of two workers, with `docker/spark/submit.sh` and without. Oracle: Sail.
 
 Executors run the interpreter of an environment that they unpack, as the template `docker/spark/standalone.yaml` has it.
 """
@@ -9,22 +9,22 @@ import subprocess
 import sys
 import tarfile
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import yaml
 
-from pipeline.config_file import load_config
 from pipeline.environment import cache_directory
 from pipeline.steps import STEPS
 from pipeline.storage.java import find_delta_jars, find_java, write_java_shim
+from pipeline.storage.tables_on_disk import count_rows
+from pipeline.tables.gold import VERDICTS
+from pipeline.tables.health import RULE_MEASURES
 from pipeline.tables.replay import REPLAY
-from pipeline.tables.silver import PRODUCER_SESSIONS, SERVICE_MODELS
-from tests.integration.ingest_on_cluster import FOR_A_MINUTE
-from tests.integration.standalone_cluster import CONF, ROOT, standalone_cluster
-from tests.spark.capture_runs import differences, plan, stable_columns, stored
+from pipeline.tables.silver import PRODUCER_SESSIONS, RECORD_BATCHES, SERVICE_MODELS
+from tests.integration.standalone_cluster import CONF, FOR_A_MINUTE, ROOT, standalone_cluster
+from tests.spark.capture_runs import differences, plan
 
-TOPICS = ("orders", "payments", "clicks")
+TOPICS = ("orders", "payments", "clicks", "ledger")
 SOURCES = ("log_directories", "producer_metrics")
 FIRST_MINUTE, LAST_MINUTE = 4, 6
 REPLAY_SETTINGS = {"seeds": 3}
@@ -52,7 +52,7 @@ def configure(master, folder):
     spark = yaml.safe_load(TEMPLATE.read_text())["spark"]
     assert spark["conf"]["spark.archives"].endswith("#environment")
     log = folder / "events"
-    log.mkdir()
+    log.mkdir(parents=True)
     here = {
         "spark.archives": f"{pack_environment(folder)}#environment",
         **CONF,
@@ -64,64 +64,74 @@ def configure(master, folder):
     return {**spark, "master": master, "driver_memory": "1g", "conf": spark["conf"] | here}, log
 
 
-def submit(config, span, master):
+def list_submit_variables(master):
     cache = cache_directory() / "spark"
-    jars = find_delta_jars(cache, write_java_shim(find_java(), cache), {})
-    variables = {"SPARK_MASTER": master, "DELTA_JARS": ",".join(jars), "PYTHON": sys.executable, "DRIVER_MEMORY": "1g"}
-    command = ["run", "--no-notify", "--config", str(config), "--window", str(span)]
-    done = subprocess.run(
-        [ROOT / "docker/spark/submit.sh", *command],
-        env={**os.environ, "JAVA_HOME": str(find_java().home), "JDK_JAVA_OPTIONS": FOR_A_MINUTE, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode in DONE, done.stderr[-4000:] + done.stdout[-2000:]
+    jars = ",".join(find_delta_jars(cache, write_java_shim(find_java(), cache), {}))
+    of_java = {"JAVA_HOME": str(find_java().home), "JDK_JAVA_OPTIONS": FOR_A_MINUTE}
+    return of_java | {"SPARK_MASTER": master, "DELTA_JARS": jars, "PYTHON": sys.executable, "DRIVER_MEMORY": "1g"}
 
 
-def count_tasks(log):
-    """Tasks by executor, from Spark's own event log."""
-    lines = [line for path in log.rglob("events_*") for line in path.read_text().splitlines()]
-    events = [json.loads(line) for line in lines if '"SparkListenerTaskEnd"' in line]
-    return Counter(event["Task Info"]["Executor ID"] for event in events)
+WAYS = {
+    "submitted": ([ROOT / "docker/spark/submit.sh"], list_submit_variables),
+    "not submitted": ([sys.executable, "-m", "pipeline"], lambda _: {"PYTHONPATH": str(ROOT)}),
+}
+
+
+def count_tasks(log, of=""):
+    """Tasks by executor, of all jobs or those so described, from Spark's own event log."""
+    lines = [line for path in log.rglob("events_*") if path.is_file() for line in path.read_text().splitlines()]
+    events = [
+        json.loads(line) for line in lines if '"SparkListenerTaskEnd"' in line or '"SparkListenerJobStart"' in line
+    ]
+    jobs = [event for event in events if event.get("Properties", {}).get("spark.job.description", "").endswith(of)]
+    stages = {stage for job in jobs for stage in job.get("Stage IDs", ())}
+    return Counter(one["Task Info"]["Executor ID"] for one in events if one.get("Stage ID") in stages)
 
 
 @pytest.fixture(scope="module")
-def replayed(spark, capture, tmp_path_factory):
-    """The warehouses that local mode and the cluster wrote, and the tasks of each executor."""
-    folder = tmp_path_factory.mktemp("replays")
+def local(spark, capture, tmp_path_factory):
+    """The part of the capture, its span, the settings of all runs, and the warehouse that Sail wrote."""
+    folder = tmp_path_factory.mktemp("local")
     part = capture.part(folder / "capture", topics=TOPICS, scrapes=("producers/orders", "producers/payments"))
     span = capture.span(FIRST_MINUTE, LAST_MINUTE)
-    document = {"candidates": CANDIDATES, "replay": REPLAY_SETTINGS}
-    config = part.write_config(folder / "local", topics=TOPICS, sources=SOURCES, **document)
+    settings = {"topics": TOPICS, "sources": SOURCES, "candidates": CANDIDATES, "replay": REPLAY_SETTINGS}
+    config = part.write_config(folder, **settings)
     run = plan(config, span)
     for step in STEPS:
         step(spark, run)
-    on_cluster = folder / "cluster/partition-health.yaml"
+    return part, span, settings, config.warehouse
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def ran(request, local, tmp_path_factory):
+    """The warehouse that the cluster wrote, and its log."""
+    part, span, settings, _ = local
+    folder = tmp_path_factory.mktemp("cluster")
+    command, list_variables = WAYS[request.param]
     with standalone_cluster(folder) as cluster:
-        settings, log = configure(cluster.address, folder)
-        part.write_config(on_cluster.parent, topics=TOPICS, sources=SOURCES, spark=settings, **document)
-        submit(on_cluster, span, cluster.address)
-    assert list(Path(folder).glob("used-*"))
-    return config.warehouse, load_config(on_cluster).warehouse, count_tasks(log)
+        spark, log = configure(cluster.address, folder)
+        config = part.write_config(folder, spark=spark, **settings)
+        done = subprocess.run(
+            [*command, "run", "--no-notify", "--config", folder / "partition-health.yaml", "--window", str(span)],
+            env=os.environ | list_variables(cluster.address),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode in DONE, done.stderr[-4000:] + done.stdout[-2000:]
+    assert list(folder.glob("used-*"))
+    return config.warehouse, log
 
 
-def test_both_workers_replay(replayed):
-    _, _, tasks = replayed
+@pytest.mark.parametrize(("of", "least"), [("", 3), ("read logs and metrics", 1)])
+def test_both_workers_have_tasks(ran, of, least):
+    tasks = count_tasks(ran[1], of)
     assert len(tasks) == 2
-    assert min(tasks.values()) >= 3
+    assert min(tasks.values()) >= least
 
 
-@pytest.mark.parametrize("table", [*REPLAY, PRODUCER_SESSIONS, SERVICE_MODELS], ids=lambda table: table.name)
-def test_the_rows_equal_those_of_local_mode(replayed, table):
-    local, cluster, _ = replayed
-    rows = stored(local, table.name, *stable_columns(table))
-    assert rows
-    assert stored(cluster, table.name, *stable_columns(table)) == rows
-
-
-def test_the_rows_of_every_table_equal_those_of_local_mode(replayed):
-    local, cluster, _ = replayed
-    assert differences(cluster, local) == {}
-    judged = [stored(local, name) for name in ("silver.record_batches", "gold.verdicts", "gold.rule_measures")]
-    assert all(judged)
+def test_the_rows_of_every_table_equal_those_of_sail(local, ran):
+    assert differences(ran[0], local[-1]) == {}
+    counts = count_rows(ran[0])
+    filled = (*REPLAY, PRODUCER_SESSIONS, SERVICE_MODELS, RECORD_BATCHES, VERDICTS, RULE_MEASURES)
+    assert all(counts[table.name] for table in filled)

@@ -8,7 +8,6 @@ import pytest
 
 from pipeline.config.pipeline_config import Cluster
 from pipeline.model.window import TimeWindow
-from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
 from pipeline.sources.metrics.metric_source import SampleQuestion, read_metrics
 from pipeline.sources.metrics.prometheus import probe_prometheus
 from tests.lab.prometheus import Job, find_prometheus, start_prometheus
