@@ -11,10 +11,10 @@ from pipeline.cli import main
 from pipeline.codec.log import log_directory
 from pipeline.codec.log.index_files import read_offset_index, read_time_index, read_transaction_index
 from pipeline.codec.metadata.cluster_metadata import parse_metadata_record
+from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
 from pipeline.codec.tools import tool_text
 from pipeline.errors import InputError
-from tests.properties.parsers import read_page, say_of
 
 BYTE_PARSERS = [
     *(log_directory.parse_offset_checkpoint, log_directory.parse_leader_epochs, log_directory.parse_meta_properties),
@@ -22,7 +22,8 @@ BYTE_PARSERS = [
 ]
 TEXT_PARSERS = [
     *(tool_text.parse_topics_describe, tool_text.parse_log_dirs_describe, tool_text.parse_offsets),
-    *(tool_text.parse_consumer_groups, log_directory.parse_directory_name, parse_librdkafka_statistics, read_page),
+    *(tool_text.parse_consumer_groups, log_directory.parse_directory_name, parse_librdkafka_statistics),
+    lambda text: ExpositionReader().read(text),
 ]
 DIGITS = "9" * 5000  # more than Python turns into a number
 WORDS = st.sampled_from(
@@ -50,7 +51,8 @@ BYTES = st.one_of(st.binary(), TEXTS.map(str.encode), st.tuples(RECORD_STARTS, s
 @pytest.mark.parametrize("parse", BYTE_PARSERS)
 @given(data=BYTES)
 def test_bytes_are_read_or_refused(parse, data):
-    assert say_of(parse, data).startswith(("read", "refused"))
+    with suppress(InputError):
+        parse(data)
 
 
 @pytest.mark.parametrize("parse", TEXT_PARSERS)
@@ -60,7 +62,8 @@ def test_bytes_are_read_or_refused(parse, data):
 @example(text="a-" + DIGITS)
 @example(text="Topic: a\tPartition: " + DIGITS)
 def test_texts_are_read_or_refused(parse, text):
-    assert say_of(parse, text).startswith(("read", "refused"))
+    with suppress(InputError):
+        parse(text)
 
 
 @given(data=st.binary(max_size=200), base_offset=st.integers(0, 2**63 - 1))

@@ -79,7 +79,7 @@ def run(target: Target, data: bytes) -> None:
     try:
         said = str(getattr(target.read(data), "bad_lines", ""))
     except (InputError, ConfigError) as error:
-        said = str(error)
+        said = f"{error} {error.__cause__}"
     assert target.repeats_names or SECRET.decode() not in said, said
 
 
@@ -153,7 +153,15 @@ def _of_file(read: Callable[[Path], object]) -> Callable[[bytes], object]:
 
 
 def _of_text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
-    return lambda data: parse(data.decode("utf-8", "replace"))
+    def read(data: bytes) -> object:
+        try:
+            return parse(data.decode("utf-8", "replace"))
+        except InputError as error:
+            if error.first_bytes:
+                raise AssertionError(error.first_bytes) from error
+            raise
+
+    return read
 
 
 def _expose(text: str) -> object:

@@ -2,14 +2,16 @@
 
 import ctypes
 import faulthandler
+import itertools
 import os
 import random
 import signal
+import time
 
 import numpy as np
 import pytest
 
-from tests.lab.fuzz.__main__ import make_case
+from tests.lab.fuzz.__main__ import MOST_S, make_case
 from tests.lab.fuzz.guarded import GuardedBytes
 from tests.lab.fuzz.mutations import SECRET
 from tests.lab.fuzz.targets import ARRAYS, Target, load_targets, run
@@ -22,10 +24,15 @@ MUTATIONS = 1500
 @pytest.mark.parametrize("name", TARGETS)
 def test_kept_cases_and_mutations(name):
     target, rng = TARGETS[name], random.Random(name)
-    for case in target.cases:
-        run(target, case)
-    for _ in range(SLOW.get(name, MUTATIONS)):
-        run(target, make_case(target, rng))
+    mutations = (make_case(target, rng) for _ in range(SLOW.get(name, MUTATIONS)))
+    for case in itertools.chain(target.cases, mutations):
+        assert measure_s(target, case) < MOST_S or measure_s(target, case) < MOST_S  # the first may have compiled
+
+
+def measure_s(target, case):
+    began_s = time.thread_time()
+    run(target, case)
+    return time.thread_time() - began_s
 
 
 def raise_key_error(data):

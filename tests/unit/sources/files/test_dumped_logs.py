@@ -2,12 +2,13 @@
 
 import pytest
 
+from pipeline.errors import InputError
 from pipeline.model.cluster import PartitionState
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import TextPart
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.cluster_state import with_ids_by_name
-from pipeline.sources.files.dumped_logs import discover_dumps
+from pipeline.sources.files.dumped_logs import discover_dumps, scan_dump
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.records.segment_scan import scan_segment
 
@@ -133,3 +134,10 @@ def test_what_a_record_holds_is_never_read(tmp_path, value):
 def test_a_text_that_is_not_there(tmp_path):
     (problem,) = discover_dumps([((tmp_path / "gone.txt",), None)]).tree.problems
     assert "no such file" in problem.reason
+
+
+def test_numbers_that_no_column_holds_refuse_a_dump(tmp_path):
+    text = dump(f"/d/t-0/{0:020d}.log", (1, True)).replace("size: 100", f"size: {10**13}")
+    (tmp_path / "dump.txt").write_text(text)
+    with pytest.raises(InputError, match="line that does not parse"):
+        scan_dump(TextPart(str(tmp_path / "dump.txt"), 0, len(text)), "x")
