@@ -2,87 +2,37 @@
 Prometheus in the integration lane. Oracle: the table of answers below.
 """
 
-import itertools
 import json
 import time
-from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
-import pyarrow as pa
 import pytest
 
 from pipeline.codec.metrics.metric_table import FORMS
-from pipeline.config.http_access import PrometheusServer
-from pipeline.config.pipeline_config import Cluster
 from pipeline.errors import InputError
 from pipeline.model.window import TimeWindow, format_instant
-from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
-from pipeline.sources.metrics import http_text, prometheus, sample_rows
-from pipeline.sources.metrics.metric_source import SampleQuestion, read_metrics, sample_intervals_ms
+from pipeline.sources.metrics.metric_source import sample_intervals_ms
 from pipeline.sources.metrics.prometheus import iter_queries, plan_coarse_pages, plan_pages, probe_prometheus
-from tests.memory import tracing_memory
 from tests.unit.sources.http_servers import Answer, serving
-
-NOW_MS = 1_700_000_000_000
-SPAN = TimeWindow(NOW_MS - NOW_MS % 60_000 - 120_000, NOW_MS - NOW_MS % 60_000)
-AT_S = SPAN.start_ms / 1000
-API = "/api/v1/query_range"
-JSON = {"Content-Type": "application/json"}
-NAME = "kafka_producer_producer_node_metrics_request_total"
-BYTES_IN = "kafka_server_brokertopicmetrics_bytesin_total"
-QUERIES = len(list(iter_queries(PrometheusServer(url="http://p"))))
-
-
-def cluster(*sources, as_of=None):
-    return Cluster(sources=sources, as_of=as_of)
-
-
-def server(url, **more):
-    return {"kind": "prometheus", "url": url, "step": "PT30S", "access": {"attempts": 2}, **more}
-
-
-QUESTION = SampleQuestion(span=SPAN, window_ms=60_000, now_ms=NOW_MS, pause=lambda _: None, clock=lambda: NOW_MS)
-
-
-def read(*sources, asked_at_ms=NOW_MS):
-    clock = lambda: asked_at_ms  # noqa: E731
-    return read_metrics(cluster(*sources), replace(QUESTION, clock=clock))
-
-
-def rows(reading):
-    return pa.Table.from_batches(reading.batches).to_pylist() if reading.batches else []
-
-
-def matrix(*series, **more):
-    data = {"resultType": "matrix", "result": series}
-    return Answer(json.dumps({"status": "success", "data": data, **more}), headers=JSON)
-
-
-def series(*points, name=NAME, **labels):
-    return {"metric": {"__name__": name, **labels}, "values": points}
-
-
-def read_server(answer, *, count=None, **more):
-    """What is read of a server that gives the answer to each of `count` questions; it may be a function of the query."""
-    given = (lambda path: answer(ask(path)["query"])) if callable(answer) else answer
-    with serving({API: given}) as site:
-        reading = read(server(site.url, **more))
-        assert count in (None, len(site.asked))
-    return reading
-
-
-def reasons_of(reading):
-    return [problem.reason for problem in reading.problems["prometheus"]]
-
-
-def exporters(folder, site, **more):
-    """A source of one broker's pages, kept in the folder."""
-    return {"kind": "exporter_urls", "brokers": {"4": f"{site.url}/page"}, "path": str(folder), **more}
-
-
-def ask(path):
-    asked = parse_qs(urlsplit(path).query)
-    return {name: asked[name][0] for name in ("query", "start", "end", "step")}
+from tests.unit.sources.metrics.readings import (
+    API,
+    AT_S,
+    BYTES_IN,
+    JSON,
+    NAME,
+    NOW_MS,
+    QUERIES,
+    SPAN,
+    ask,
+    cluster,
+    matrix,
+    read,
+    read_server,
+    reasons_of,
+    rows,
+    series,
+    server,
+)
 
 
 @pytest.mark.parametrize(
@@ -209,71 +159,6 @@ def test_a_dropped_query_and_a_selector():
     assert all(query.promql.endswith('env="a"}') for query in queries)
 
 
-def test_exporters_are_scraped_now_and_pages_kept(tmp_path):
-    good = "# TYPE kafka_brokers gauge\nkafka_brokers 1\n"
-    answers = {
-        "/good": Answer(good),
-        "/html": Answer("<!DOCTYPE html><html>", headers={"Content-Type": "text/plain"}),
-        "/half": Answer("a 1\n", headers={"Content-Type": "application/openmetrics-text; version=1.0.0"}),
-        "/cut": Answer(good, cut=9),
-    }
-    with serving(answers) as site:
-        urls = {path[1:]: f"{site.url}{path}" for path in answers}
-        source = exporters(tmp_path, site, producers=urls, brokers={"4": f"{site.url}/good"})
-        reading = read({**source, "access": {"attempts": 1}})
-        past = cluster(source, as_of="2026-01-01T00:00:00Z")
-        recorded = read_metrics(past, replace(QUESTION, now_ms=NOW_MS + 1, pause=None, clock=lambda: NOW_MS + 1))
-    assert {path.parent.name: path.read_text() for path in tmp_path.glob("*/*")} == {"good": good, "4": good}
-    assert {page.observed_at_ms for page in reading.listed["exporter_urls"]} == {NOW_MS}
-    reasons = {problem.path.rpartition("/")[2]: problem.reason for problem in reading.problems["exporter_urls"]}
-    for name, word in (("html", "HTML"), ("half", "# EOF"), ("cut", "broke off")):
-        assert word in reasons[name]
-    assert len(recorded.listed["exporter_urls"]) == 2  # the past is not scraped
-
-
-def test_pages_that_were_scraped_long_ago_are_deleted_by_a_scrape_and_nothing_else_is(tmp_path):
-    day_ms = 24 * 3_600_000
-    names = {name: NOW_MS - days * day_ms for name, days in (("old", 32), ("young", 30))}
-    others = (*(f"4/{at_ms}.txt" for at_ms in names.values()), "4/notes.prom", f"other/{names['old']}.prom")
-    for path in (*(f"4/{at_ms}.prom" for at_ms in names.values()), *others):
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text("a 1\n")
-    with serving({"/page": Answer("kafka_brokers 1\n")}) as site:
-        source = exporters(tmp_path, site)
-        read(source)
-        kept = {f"{path.parent.name}/{path.name}" for path in tmp_path.glob("*/*")}
-        assert kept == {f"4/{names['young']}.prom", f"4/{NOW_MS}.prom", *others}
-        read({**source, "keep": "P1D"})
-    assert not (tmp_path / f"4/{names['young']}.prom").exists()
-
-
-def test_pages_of_an_exporter_take_so_many_bytes_and_the_oldest_go_first(tmp_path):
-    """130 kB of a compressed page are 64 MiB on disk."""
-    page = "kafka_brokers 1\n"
-    for hours in (3, 2, 1):
-        (tmp_path / "4").mkdir(exist_ok=True)
-        (tmp_path / f"4/{NOW_MS - hours * 3_600_000}.prom").write_text(page)
-    with serving({"/page": Answer(page), "/large": Answer(page * 5)}) as site:
-        source = exporters(tmp_path, site, keep_bytes=2 * len(page))
-        (problem,) = read(source).problems["exporter_urls"]
-        assert "the oldest are deleted" in problem.reason
-        assert sorted(path.name for path in tmp_path.glob("4/*")) == [f"{NOW_MS - 3_600_000}.prom", f"{NOW_MS}.prom"]
-        read({**source, "brokers": {"5": f"{site.url}/large"}})
-        assert len(list(tmp_path.glob("5/*"))) == 1  # the newest stays
-
-
-@pytest.mark.parametrize(
-    ("page", "count"),
-    [("# TYPE up gauge\nup 1\n", 0), (" " * 9999, 0), ('{"kafka.brokers"} 1\n', 1), ("\tkafka_brokers 1", 1)],
-)
-def test_a_page_without_a_metric_that_is_read_is_not_kept(tmp_path, page, count):
-    with serving({"/page": Answer(page)}) as site:
-        problems = read(exporters(tmp_path, site)).problems.get("exporter_urls", ())
-    assert len(list(tmp_path.glob("4/*"))) == count
-    told = [one.severity for one in problems if "holds none of the metrics that are read" in one.reason]
-    assert told == ["suspect"] * (not count)
-
-
 def test_intervals():
     sources = (server("http://p"), server("http://q", step="PT60S"), {"kind": "librdkafka_statistics", "paths": ["x"]})
     expected = {"prometheus": 30_000, "prometheus-2": 60_000, "librdkafka_statistics": 5_000}
@@ -344,160 +229,3 @@ def test_probe_of_something_else_than_prometheus():
         (source,) = cluster(server(site.url)).sources
         with pytest.raises(InputError, match="is the address"):
             probe_prometheus(source, pause=lambda _: None)
-
-
-@pytest.mark.parametrize(
-    "points",
-    [
-        *([["1e300", "1"]], [[1e300, "1"]], [[-5, "1"]], [[None, "1"]], [[1, None]], [[1]], [1], [[1, "x" * 10_000]]),
-        *([["NaN", "1"]], [[float("nan"), "1"]], [[float("inf"), "1"]], "x", 7, None, [[{}, []]]),
-    ],
-    ids=lambda value: str(value)[:30],
-)
-def test_no_point_of_a_server_ends_the_reading(points):
-    reading = read_server(matrix({"metric": {"__name__": NAME, "instance": "a:1"}, "values": points}))
-    assert reading.problems["prometheus"] or not rows(reading)
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"metric": {"__name__": BYTES_IN, "instance": "h"}, "histograms": [[AT_S, {"count": "1", "buckets": []}]]},
-        series([AT_S, "1"], name=BYTES_IN, instance=7),
-        series([1e300, "1"], name=BYTES_IN, instance="h"),
-        series(["1700000000", "1"], name=BYTES_IN, instance="h"),
-    ],
-    ids=["a native histogram", "a label that is no text", "an instant of no calendar", "an instant that is a text"],
-)
-def test_a_series_that_cannot_be_read_costs_no_other(odd):
-    first, *others = (series([AT_S, "5"], name=BYTES_IN, instance=f"b{number}") for number in range(3))
-    answers = matrix(first, odd, *others)
-    reading = read_server(lambda query: answers if "brokertopic" in query else matrix(), count=QUERIES)
-    assert {row["instance"] for row in rows(reading)} == {"b0", "b1", "b2"}
-    assert "cannot be read" in reasons_of(reading)[0]
-
-
-def test_a_broker_id_of_thousands_of_digits_ends_no_reading():
-    points = [[AT_S + at_s, str(at_s)] for at_s in (0, 30, 60)]
-    answer = matrix(series(*points, name=BYTES_IN, instance="b", broker_id="9" * 5000))
-    assert rows(read_server(lambda query: answer if "brokertopic" in query else matrix()))
-
-
-def test_the_first_warnings_of_a_server_are_kept_cut_and_show_what_they_hide():
-    """The others would fill the memory, were they all to be compared."""
-    warnings = [f"\x1b[31m{number:03}" + "x" * 1000 for number in reversed(range(100))]
-    reasons = [reason for reason in reasons_of(read_server(matrix(warnings=warnings))) if "warns" in reason]
-    assert [f"[31m{number:03}x" in reason for number, reason in enumerate(reasons, 80)] == [True] * 20
-    assert all(len(reason) < 250 and reason.isprintable() for reason in reasons)
-
-
-def test_equal_warnings_are_not_written_out_one_by_one(monkeypatch):
-    """A million of them took minutes."""
-    formatted = []
-    monkeypatch.setattr(prometheus, "format_name", lambda text, limit: formatted.append(text) or text[:limit])
-    read_server([matrix(warnings=["again"] * 1000), Answer("", 403)])
-    assert len(formatted) <= 20
-
-
-def test_the_time_that_answers_take_to_be_understood_is_their_server_s(monkeypatch):
-    """A page of some kB inflates to objects that take half a minute."""
-    monkeypatch.setattr(http_text, "monotonic", map(float, itertools.count(0, 70)).__next__)
-    reading = read_server(matrix(), count=5)  # twice 70 s each, of 20 time-outs of 30 s
-    assert "took 700 s together: the rest is not asked for" in reasons_of(reading)[0]
-
-
-def many(text, count=100_000):
-    """An answer's text that repeats one for each number, in hexadecimal, between what stands before and after `|`."""
-    before, each, after = text.split("|")
-    return before + ",".join(each.replace("#", f"{number:x}") for number in range(count)) + after
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '[{"metric":{},"values":[|[1700000000,"#"]|]}]}',
-        '[{"metric":{},"values":[|"#"|]}]}',
-        '[{"metric":{},"values":[|[]|]}]}',
-        '[{"metric":{|"#":""|},"values":[]}]}',
-        '[{"metric":{|"#":"\U0001f600"|},"values":[]}]}',
-        '[|{"metric":0,"values":0}|]}',
-        '[]},"warnings":[|"#"|]',
-        '[]},"more":[|[]|]',
-        '[]},"more":{|"#":{}|}',
-    ],
-)
-def test_an_answer_takes_little_more_than_its_size_in_memory(text):
-    content = f'{{"data":{{"resultType":"matrix","result":{many(text)}}}'.encode()
-    no = Answer("no", 403)
-    answers = iter([no, Answer(content, headers=JSON), no])
-    with serving({API: lambda _: next(answers)}) as site:
-        read(server(site.url))  # imports what it needs
-        with tracing_memory() as peak_bytes:
-            read(server(site.url))
-            assert peak_bytes() < 1_000_000 + 8 * len(content)
-        assert 2 <= len(site.asked) <= 3
-
-
-def test_of_an_answer_so_much_is_held(monkeypatch):
-    labels = {"__name__": NAME, "instance": "a:1"}
-    answer = matrix(
-        *({"metric": {**labels, "n": str(at)}, "values": [[AT_S, "1"], [AT_S + 30, "1"]]} for at in range(4))
-    )
-
-    def reasons():
-        with serving({API: lambda path: answer if "node_metrics|" in ask(path)["query"] else matrix()}) as site:
-            problems = read(server(site.url)).problems["prometheus"]
-        return [one.reason for one in problems if one.severity == "refused"]
-
-    assert reasons() == []
-    for most, few, words in (("OBJECTS", 9, "10 objects"), ("LABELS", 11, "labels"), ("POINTS", 7, "points")):
-        with monkeypatch.context() as patch:
-            patch.setattr(prometheus, f"MOST_{most}", few)
-            assert [words in reason and "read fewer windows at once" in reason for reason in reasons()] == [True]
-
-
-def told_of(*at_s, count=1, asked="node_metrics|", **labels):
-    """Instants, counted from the span's start, and reasons, of what is read of series with points at these seconds."""
-    points = [[AT_S + seconds, "5"] for seconds in at_s]
-    answer = matrix(*(series(*points, instance="a:1", n=str(number), **labels) for number in range(count)))
-    reading = read_server(lambda query: answer if asked in query else matrix())
-    wrong = [one.reason for one in reading.problems["prometheus"] if one.severity == "refused"]
-    return [row["observed_at_ms"] - SPAN.start_ms for row in rows(reading)], wrong
-
-
-TOO_MANY = "series with more points than were asked for are left out [kafka_producer_producer_node_metrics]"
-ELSEWHERE = "points of instants that were not asked for are left out"
-ONCE_A_WINDOW = {"name": "kafka_log_log_size", "asked": "(kafka_log_log)(_size"}
-
-
-@pytest.mark.parametrize(
-    ("points", "of", "instants_ms", "reasons"),
-    [
-        ((-30, 0, 30, 60, 90), {}, [-30_000, 0, 30_000, 60_000, 90_000], []),
-        ((30, 90), ONCE_A_WINDOW, [30_000, 90_000], []),
-        ((0, 60), ONCE_A_WINDOW, [0, 60_000], []),
-        ((0, 0.001, 0.002, 90), {}, [0, 90_000], [ELSEWHERE]),
-        ((-86_400, 0, 86_400), {}, [0], [ELSEWHERE]),
-        ((0, *(0.001 * number for number in range(6))), {}, [], [TOO_MANY]),
-        ((0,) * 7, {}, [], [TOO_MANY]),
-    ],
-    ids=[
-        *("asked for", "once a window", "moved to multiples of the step", "a millisecond apart", "other days"),
-        *("too many", "one again and again"),
-    ],
-)
-def test_a_server_gives_the_points_that_were_asked_for(points, of, instants_ms, reasons):
-    assert told_of(*points, **of) == (instants_ms, reasons)
-
-
-def test_a_server_s_long_labels_are_left_out_and_told_of_once():
-    found, (reason,) = told_of(0, 30, count=50, client_id="c" * 16_384)
-    assert found == []
-    assert reason.startswith("series with more than 16,384 characters")
-
-
-def test_a_server_gives_so_many_bytes(monkeypatch):
-    """It is not asked any more then."""
-    monkeypatch.setattr(sample_rows, "MOST_SAMPLE_BYTES", 10_000)
-    many = [series([AT_S, "5"], instance=f"{number}", client_id="c" * 500) for number in range(50)]
-    assert reasons_of(read_server(matrix(*many), count=1))[0].startswith("its samples take more than")

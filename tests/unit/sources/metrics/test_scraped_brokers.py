@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from pipeline.config.pipeline_config import Cluster
-from pipeline.sources import kinds  # noqa: F401  (makes them known to the configuration)
 from pipeline.sources.metrics.prometheus import probe_prometheus
 from tests.unit.sources.http_servers import Answer, serving
 from tests.unit.sources.metrics.test_metric_readings import AT_S, BYTES_IN, JSON, SPAN, read, rows, server
