@@ -26,6 +26,8 @@ ON_REMOTE = "see whether the object store answers, then run again"
 NOT_DURABLE = "the commit may not survive a power cut: repair the disk, then run again"
 _FOREIGN = re.compile(r"[Uu]nsupported (table features|minimum (reader|writer) version)|Feature .* is not supported")
 _UNKNOWN = "nothing is damaged: another program gave the table what this version does not know; use a version that does"
+_HARMLESS = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
+"""Features of readers that leave a data file what it is: tasks read files as they are, by the names that columns have here."""
 _LOG = "_delta_log"
 _CHECKPOINT, _LAST_CHECKPOINT, _END_OF_PARQUET = ".checkpoint.parquet", "_last_checkpoint", b"PAR1"
 _SHOWN = 600
@@ -103,8 +105,10 @@ def take_table(path: Folder) -> DeltaTable:
         _, table = _kept.pop(path, (None, None))
         with StorageErrors(path, ON_REMOTE):
             if table is None:
-                return DeltaTable(str(path), storage_options=_options(path))
-            table.update_incremental()
+                table = DeltaTable(str(path), storage_options=_options(path))
+            else:
+                table.update_incremental()
+            _refuse_features(path, table)
         return table
     state = _find_state(path)
     if state is None and not has_table(path):
@@ -131,10 +135,20 @@ def _read_table(path: Path) -> DeltaTable:
         if not _drop_torn_checkpoint(path / _LOG):
             raise
         table = DeltaTable(path)
+    _refuse_features(path, table)
     for file in table.file_uris():
         if not os.path.isfile(file) and os.path.exists(file):  # noqa: PTH110, PTH113 - there may be thousands
             raise OSError(errno.EINVAL, "not a regular file", file)
     return table
+
+
+def _refuse_features(path: Folder, table: DeltaTable) -> None:
+    """Refuses a table whose files do not say which rows it has, or what their columns are: others' rows would be counted twice."""
+    protocol = table.protocol()
+    features = {*(protocol.reader_features or ["columnMapping"] if protocol.min_reader_version > 1 else ())}
+    if wrong := sorted(features - _HARMLESS):
+        advice = "nothing is damaged: have that program take it away (ALTER TABLE ... DROP FEATURE), then run again"
+        raise StorageError(f"{path}: another program gave the table {', '.join(wrong)}; {advice}")
 
 
 def _drop_torn_checkpoint(log: Path) -> bool:

@@ -168,6 +168,22 @@ def test_a_table_that_another_program_raised_is_refused_in_one_line_and_called_n
     refusal(queue, outbox, "b", match=words)
 
 
+@pytest.mark.parametrize("feature", ["deletionVectors", "columnMapping"])
+def test_a_table_whose_files_do_not_say_which_rows_it_has_is_not_read(outbox, feature):
+    """Tasks read and replace files as they are: rows deleted by a vector came back, and all others of its file twice."""
+    queue(outbox, "a")
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [feature], "writerFeatures": [feature]}
+    commit(table_path(outbox, ALERT_OUTBOX), {"protocol": protocol})
+    refusal(load_rows, outbox, ALERT_OUTBOX, match=f"{feature}.*nothing is damaged.*DROP FEATURE")
+
+
+def test_a_table_with_features_that_leave_its_files_as_they_are_is_read(outbox):
+    queue(outbox, "a")
+    given = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["timestampNtz"]}
+    commit(table_path(outbox, ALERT_OUTBOX), {"protocol": {**given, "writerFeatures": ["timestampNtz"]}})
+    assert load_rows(outbox, ALERT_OUTBOX).num_rows == 1
+
+
 def test_a_commit_that_names_a_file_elsewhere_is_one_line(outbox):
     folder = table_path(outbox, ALERT_OUTBOX)
     elsewhere = {"path": "file:///etc/hostname", "partitionValues": {}, "size": 1, "modificationTime": 0}
