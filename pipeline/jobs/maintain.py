@@ -3,11 +3,15 @@
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.sections import SUMMED_UP, retention_of
 from pipeline.errors import PipelineError, StorageConflictError, StorageError
-from pipeline.model.window import DAY_MS, milliseconds_of
-from pipeline.runs import JobReport
+from pipeline.model.window import DAY_MS, END_OF_TIME_MS, TimeWindow, milliseconds_of
+from pipeline.runs import CATCH_UP_MS, JobReport
+from pipeline.storage.durability import has_table
 from pipeline.storage.maintenance import drop_expired, maintain_tables
 from pipeline.storage.outbox import empty_delivered
+from pipeline.storage.tables_on_disk import ensure_tables, table_path
+from pipeline.storage.window_status import withdraw_lost
 from pipeline.tables import TABLES
+from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.incidents import ALERT_OUTBOX
 from pipeline.tables.keys import EXPIRING
 
@@ -23,6 +27,10 @@ def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
     errors: list[PipelineError] = []
     for table in TABLES:
         try:
+            if table is WINDOW_STATUS and has_table(table_path(config.warehouse, table)):  # before any other has a commit
+                ensure_tables(config.warehouse, (table,))  # an older one lacks columns
+                for name in config.cluster_names:
+                    withdraw_lost(config.warehouse, name, TimeWindow(max(0, now_ms - CATCH_UP_MS), END_OF_TIME_MS))
             if retention := kept[table]:
                 kept_ms = milliseconds_of(retention)
                 notes += drop_expired(config.warehouse, table, as_of_ms=now_ms, kept_ms=kept_ms)

@@ -3,7 +3,7 @@
 It is written last. Readers leave out windows without a row, or of which a table has fewer commits than the row says.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
@@ -15,13 +15,14 @@ from pipeline.config.storage import Folder
 from pipeline.model.window import DAY_MS, TimeWindow, format_instant
 from pipeline.storage.durability import find_version, has_table, open_table
 from pipeline.storage.rows import load_rows, replace_rows
-from pipeline.storage.tables_on_disk import ensure_tables, table_path
+from pipeline.storage.tables_on_disk import ensure_tables, read_commit_info, table_path
 from pipeline.tables import TABLES
 from pipeline.tables.bronze import NOT_AS_HOSTS_SAY, WINDOW_STATUS
 from pipeline.tables.values import tuples_of
 
 _BOUNDS = ("window_start", "window_end")
 _VERSIONS = "table_versions"
+_LOOKED_AT = 100  # commits since a cluster's newest one in which a `RESTORE` is looked for: each is a file
 MOST_TRIES = 6
 """Commits of a window, those of Airflow's tries too, after which no run takes it up: what fails each time is left alone."""
 
@@ -96,6 +97,22 @@ def withdraw_trust(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow
         _mark(warehouse, cluster, trusted, is_trusted=None)
 
 
+def withdraw_lost(warehouse: Folder, cluster: str, span: TimeWindow) -> None:
+    """Notes for good that a table was restored to before some windows: commits to come take the numbers of those that are gone."""
+    columns = (*_BOUNDS, _VERSIONS)
+    rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=(span,), columns=columns, where="is_trusted")
+    if lost := sorted(_windows(rows) - _windows(_keep_vouched(warehouse, rows, _find_restored))):
+        _mark(warehouse, cluster, lost, is_trusted=None)
+
+
+def _find_restored(path: Folder, vouched: int) -> int:
+    """The newest version of a table, or the one before `vouched` to which one of the newest commits restored it."""
+    newest = find_version(path)
+    infos = [read_commit_info(path, version) for version in range(max(vouched, newest - _LOOKED_AT) + 1, newest + 1)]
+    to = [info.get("operationParameters") or {} for info in infos if info.get("operation") == "RESTORE"]
+    return min([newest, *(int(one.get("version") or 0) for one in to)])  # by a time: to any
+
+
 def _mark(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], *, is_trusted: bool | None) -> int:
     rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
     index = rows.schema.get_field_index("is_trusted")
@@ -122,16 +139,22 @@ def _status_rows(
     """Rows whose tables still hold what they vouch for; some columns, all by default."""
     wanted = (*columns, _VERSIONS) if columns else ()
     rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows, columns=wanted)
+    rows = _keep_vouched(warehouse, rows, lambda path, _: find_version(path))
+    return rows.drop_columns([_VERSIONS]) if columns else rows
+
+
+def _keep_vouched(warehouse: Folder, rows: pa.Table, find_kept: Callable[[Folder, int], int]) -> pa.Table:
     versions = rows[_VERSIONS].combine_chunks()
     by_table = pa.table({"table": versions.keys, "version": versions.items}).group_by("table")
     newest = by_table.aggregate([("version", "max")])
     vouched = dict(zip(newest["table"].to_pylist(), newest["version_max"].to_pylist(), strict=True))
     for table in TABLES:  # each row only where a table lost commits: a filter copies the versions of all rows
-        version = find_version(table_path(warehouse, table)) if table.name in vouched else 0
-        if vouched.get(table.name, 0) > version:
+        wanted = vouched.get(table.name, 0)
+        version = find_kept(table_path(warehouse, table), wanted) if table.name in vouched else 0
+        if wanted > version:
             of_rows = pc.map_lookup(rows[_VERSIONS], pa.scalar(table.name), "first")
             rows = rows.filter(pc.fill_null(pc.less_equal(of_rows, version), fill_value=True))
-    return rows.drop_columns([_VERSIONS]) if columns else rows
+    return rows
 
 
 def _windows(rows: pa.Table) -> frozenset[TimeWindow]:

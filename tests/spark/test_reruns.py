@@ -10,9 +10,12 @@ import pytest
 
 from pipeline.jobs import ingest
 from pipeline.model.window import milliseconds_of
+from pipeline.storage.tables_on_disk import table_path
+from pipeline.storage.window_status import trust_windows, trusted_windows
+from pipeline.tables.silver import PARTITION_TRAFFIC
 from tests.engines import sail
 from tests.lab.facts import read_batches
-from tests.spark.capture_runs import differences, plan, stored
+from tests.spark.capture_runs import CLUSTER, differences, plan, stored
 
 STEPS = ("first", "again", "expired", "forced")
 
@@ -113,3 +116,19 @@ def test_files_that_are_gone_are_remembered(reruns):
     paths = {row["path"] for row in stored(reruns.warehouse("forced"), "bronze.log_segments", "path")}
     assert any(path.endswith(f"orders-1/{reruns.lost.name}") for path in paths)
     assert not reruns.lost.exists()
+
+
+def test_a_window_whose_rows_a_restored_copy_lacks_is_not_trusted_after_the_next_ingest(capture, tmp_path):
+    """The next ingest's commit took the number of the one that the copy lacks, and the window was judged without its rows."""
+    config = capture.part(tmp_path / "capture", topics=("ledger",)).write_config(tmp_path)
+    runs = [plan(config, capture.span(minute, minute + 1), run_id=f"{minute}") for minute in range(3)]
+    folder, copy = table_path(config.warehouse, PARTITION_TRAFFIC), tmp_path / "copy"
+    for run in runs:
+        ingest.run(sail(), run)
+        trust_windows(config.warehouse, CLUSTER, run.windows)
+        if run is runs[0]:
+            shutil.copytree(folder, copy)
+        elif run is runs[1]:
+            shutil.rmtree(folder)
+            shutil.copytree(copy, folder)
+    assert trusted_windows(config.warehouse, CLUSTER) == {*runs[0].windows, *runs[2].windows}

@@ -17,9 +17,9 @@ from pipeline.jobs.ingest import windows
 from pipeline.jobs.ingest.cluster import merge_problems, merge_segments, write_cluster
 from pipeline.jobs.ingest.ingest_input import IngestInput, counts_keys, read_run_input, reads_arrivals
 from pipeline.model.cluster import LIVE_CLUSTER
-from pipeline.model.window import instant_of, stretches_of
+from pipeline.model.window import END_OF_TIME_MS, TimeWindow, instant_of, stretches_of
 from pipeline.progress import Begin, ignore_phase
-from pipeline.runs import JobReport, RunContext, TableRows, Windows
+from pipeline.runs import CATCH_UP_MS, JobReport, RunContext, TableRows, Windows
 from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.files.cluster_rows import compacted_topics, problems_of
 from pipeline.sources.live.offsets import iter_offset_traffic_rows
@@ -32,7 +32,7 @@ from pipeline.storage.files import WRITTEN
 from pipeline.storage.locks import open_staging_folder
 from pipeline.storage.observations import load_earlier_states
 from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.storage.window_status import load_stored_windows, withdraw_trust
+from pipeline.storage.window_status import load_stored_windows, withdraw_lost, withdraw_trust
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import METRIC_SAMPLES
@@ -177,6 +177,7 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
         causes = "; ".join(f"{p.path}: {p.reason}" for problems in wrong for p in problems) or "all empty"
         raise NothingUsableError(f"cluster {run.cluster_name}: no source holds anything: {causes}")
     ensure_tables(run.warehouse)
+    withdraw_lost(run.warehouse, run.cluster_name, TimeWindow(max(0, run.as_of_ms - CATCH_UP_MS), END_OF_TIME_MS))
     with open_staging_folder(run.warehouse) as folder:
         given = read_run_input(Staging(spark, folder, run.subject), run, reading, metrics)
         stored = load_stored_windows(run.warehouse, run.cluster_name, run.windows)

@@ -4,6 +4,7 @@ import datetime as dt
 import shutil
 
 import pytest
+from deltalake import DeltaTable
 
 from pipeline.config.sections import SUMMED_UP, retention_of
 from pipeline.config_file import load_config
@@ -13,8 +14,9 @@ from pipeline.model.window import DAY_MS, TimeWindow
 from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
+from pipeline.storage.window_status import lost_windows, trusted_windows
 from pipeline.tables import TABLES
-from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS
+from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import LATENCY, VERDICTS, ZONE_TRAFFIC
 from tests.config_files import write_configuration
 from tests.table_rows import needed_row
@@ -102,3 +104,53 @@ def test_a_damaged_table_is_named_and_all_others_are_maintained(load):
     kept = {table.name for table in TABLES if table not in damaged}
     folders = {name: config.warehouse.joinpath(*name.split("."), "_delta_log") for name in kept}
     assert {name for name, log in folders.items() if any(log.glob("*.checkpoint.parquet"))} == kept
+
+
+def copy_table(warehouse, table, to):
+    shutil.rmtree(to, ignore_errors=True)
+    shutil.copytree(table_path(warehouse, table), to)
+
+
+def restore_copy(warehouse, table, copy):
+    shutil.rmtree(table_path(warehouse, table))
+    shutil.copytree(copy, table_path(warehouse, table))
+
+
+RESTORES = {
+    "from a copy": restore_copy,
+    "by RESTORE": lambda warehouse, table, _: DeltaTable(table_path(warehouse, table)).restore(1),
+    "by RESTORE to a time": lambda warehouse, table, _: DeltaTable(table_path(warehouse, table)).restore(
+        dt.datetime.fromtimestamp(DeltaTable(table_path(warehouse, table)).history()[1]["timestamp"] / 1000, dt.UTC)
+    ),
+}
+
+
+@pytest.mark.parametrize("way", RESTORES)
+def test_a_window_whose_rows_a_restore_took_is_never_trusted_again(load, tmp_path, way):
+    """Later commits of the table took the numbers for which the window vouches, and it was judged without its rows."""
+    config = load({})
+    ensure_tables(config.warehouse, (BROKERS, WINDOW_STATUS))
+    windows = [TimeWindow(start_ms, start_ms + 3_600_000) for start_ms in (NOW_MS - 2 * 3_600_000, NOW_MS - 3_600_000)]
+    versions = []
+    for window in windows:
+        rows = rows_of(BROKERS, [needed_row(BROKERS, window.start_ms, cluster="demo")], run_id="r")
+        versions.append(replace_rows(rows, config.warehouse, BROKERS, cluster="demo", windows=[window]))
+        if window is windows[0]:
+            copy_table(config.warehouse, BROKERS, tmp_path / "copy")
+    fields = {"source": "log_directories", "is_trusted": True, "as_of": NOW, "problem_count": 0}
+    status = [
+        needed_row(WINDOW_STATUS, window.start_ms, cluster="demo")
+        | {"window_end": dt.datetime.fromtimestamp(window.end_ms / 1000, dt.UTC), **fields}
+        | {"table_versions": {BROKERS.name: version}}
+        for window, version in zip(windows, versions, strict=True)
+    ]
+    rows = rows_of(WINDOW_STATUS, status, run_id="r")
+    replace_rows(rows, config.warehouse, WINDOW_STATUS, cluster="demo", windows=windows)
+    assert trusted_windows(config.warehouse, "demo") == {*windows}
+    RESTORES[way](config.warehouse, BROKERS, tmp_path / "copy")
+    maintain.run(config, now_ms=NOW_MS)
+    for _ in range(3):
+        rows = rows_of(BROKERS, [], run_id="r")
+        replace_rows(rows, config.warehouse, BROKERS, cluster="other", windows=windows)
+    assert trusted_windows(config.warehouse, "demo") <= {windows[0]}
+    assert lost_windows(config.warehouse, "demo", TimeWindow(NOW_MS, NOW_MS + 3_600_000), 2)[-1][-1] == windows[1]
