@@ -39,6 +39,7 @@ from pipeline.tables.incidents import INCIDENTS
 _MOST_REPORT_BYTES = 2_000_000  # servers refuse mails of 10 MB and more; a file grows by a third on its way
 _FIRST_WAIT_MS = 30_000
 _LONGEST_WAIT_MS = 6 * 3_600_000
+_LEAST_ATTEMPTS = 7  # half an hour with the waits between: after a pause the first one may come before the server is back
 _CHANNEL_S = 600  # of a run: a slow server holds up the other channels no longer
 _SERVER_DAYS = 30
 _NO_SERVER = (
@@ -291,10 +292,11 @@ def _list_recipients(message: AlertMessage) -> list[str]:
 
 
 def _keep_failure(config: PipelineConfig, lot: Sequence[AlertMessage], reason: str, now_ms: int) -> list[str]:
-    """Notes why an attempt failed, and gives up what has waited too long. Returns the reasons as stored, by message."""
+    """Notes why an attempt failed, and gives up what has waited too long and was tried often. Returns the reasons as stored, by message."""
     give_up_after_ms, kept = milliseconds_of(config.mail.give_up_after), []
+    tried = lot[0].attempt_count + 1 >= _LEAST_ATTEMPTS
     for is_over in (True, False):
-        ids = [m.message_id for m in lot if (now_ms - m.queued_at_ms >= give_up_after_ms) is is_over]
+        ids = [m.message_id for m in lot if (tried and now_ms - m.queued_at_ms >= give_up_after_ms) is is_over]
         said = f"given up after {lot[0].attempt_count + 1} attempts: {reason}" if is_over else reason
         if ids:
             outbox.mark_failed(config.warehouse, *ids, error=said, given_up_at_ms=now_ms if is_over else None)

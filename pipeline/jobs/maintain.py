@@ -1,12 +1,14 @@
 """Keeps the tables small and fast: drops expired rows, compacts closed dates, removes unused files. No Spark."""
 
+from contextlib import suppress
+
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config.sections import SUMMED_UP, retention_of
 from pipeline.errors import PipelineError, StorageConflictError, StorageError
 from pipeline.model.window import DAY_MS, END_OF_TIME_MS, TimeWindow, milliseconds_of
 from pipeline.runs import CATCH_UP_MS, JobReport
 from pipeline.storage.durability import has_table
-from pipeline.storage.maintenance import drop_expired, maintain_tables
+from pipeline.storage.maintenance import drop_expired, find_newest_ms, maintain_tables
 from pipeline.storage.outbox import empty_delivered
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.storage.window_status import withdraw_lost
@@ -23,6 +25,9 @@ def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
     kept = {table: retention_of(config.retention, table) for table in TABLES}
     kept |= dict.fromkeys(EXPIRING, config.keys.retention)
     passing = (*SUMMED_UP, *EXPIRING) if config.sums_only else ()
+    newest_ms = 0
+    with suppress(PipelineError):  # a damaged table is named below
+        newest_ms = find_newest_ms(config.warehouse)
     notes: list[str] = []
     errors: list[PipelineError] = []
     for table in TABLES:
@@ -33,7 +38,9 @@ def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
                     withdraw_lost(config.warehouse, name, TimeWindow(max(0, now_ms - CATCH_UP_MS), END_OF_TIME_MS))
             if retention := kept[table]:
                 kept_ms = milliseconds_of(retention)
-                notes += drop_expired(config.warehouse, table, as_of_ms=now_ms, kept_ms=kept_ms)
+                # a clock that is years ahead drops nothing but what can be reversed into keys
+                as_of_ms = now_ms if table in EXPIRING else min(now_ms, newest_ms)
+                notes += drop_expired(config.warehouse, table, as_of_ms=as_of_ms, kept_ms=kept_ms)
             before_ms = now_ms - _MESSAGE_DAYS * DAY_MS
             if table is ALERT_OUTBOX and (emptied := empty_delivered(config.warehouse, before_ms)):
                 notes.append(f"{table.name}: {emptied:,} messages emptied, delivered {_MESSAGE_DAYS} days ago")

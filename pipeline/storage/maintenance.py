@@ -13,12 +13,14 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, WriterProperties
 
 from pipeline.config.storage import Folder
+from pipeline.model.window import DAY_MS, milliseconds_of, parse_instant
 from pipeline.storage.durability import StorageErrors, has_table, open_table, sync_commits, take_table
 from pipeline.storage.frames import count_group_rows
 from pipeline.storage.rows import FEW_ROWS, commit, query_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.tables import TABLES, Table
 from pipeline.tables.bronze import LOG_SEGMENTS
+from pipeline.tables.silver import PARTITION_TRAFFIC
 
 TARGET_FILE_BYTES = 128 * 1024 * 1024
 SAFE_RETENTION_HOURS = 168
@@ -72,6 +74,13 @@ def _maintain(warehouse: Folder, table: Table, today: str, retention_hours: int)
         sync_commits(path, after=on_disk.version() - 1, to=on_disk.version())
         on_disk.cleanup_metadata()  # commits older than a week that a checkpoint sums up
     return Upkeep(table.name, before_count, len(on_disk.file_uris()), len(deleted))
+
+
+def find_newest_ms(warehouse: Folder) -> int:
+    """End of the newest date of which records are stored; 0 where there is none."""
+    path = table_path(warehouse, PARTITION_TRAFFIC)
+    dates = [str(one["window_date"]) for one in open_table(path).partitions()] if has_table(path) else []
+    return milliseconds_of(parse_instant(max(dates))) + DAY_MS if dates else 0
 
 
 def drop_expired(warehouse: Folder, table: Table, *, as_of_ms: int, kept_ms: int) -> tuple[str, ...]:

@@ -242,6 +242,17 @@ def test_each_failure_doubles_the_wait_up_to_six_hours_and_three_days_end_it(con
     assert len(mailbox.kept) == 1
 
 
+def test_what_waited_through_a_pause_is_not_given_up_at_its_first_attempt(config):
+    """As where a power cut of four days took the mail server too, which comes back after Airflow."""
+    away = Smtp(host="127.0.0.1", port=free_port(), tls="none", timeout_s=1)
+    later_ms = NOW_MS + 4 * DAY_MS
+    with pytest.raises(DeliveryError, match="stay in the outbox"):
+        send(config, away, later_ms)
+    with serving(mailbox := Mailbox()) as back:
+        assert send(config, back, later_ms + 3_600_000).deliveries
+    assert len(mailbox.kept) == 2
+
+
 def test_what_failed_while_the_clock_was_ahead_leaves_once_it_is_right(config):
     """It waited until the time came that the clock had shown."""
     smtp = Smtp(host="127.0.0.1", port=free_port(), tls="none", timeout_s=1)

@@ -3,6 +3,7 @@
 import datetime as dt
 import shutil
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -11,13 +12,15 @@ from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, StorageError
 from pipeline.jobs import maintain
 from pipeline.model.window import DAY_MS, TimeWindow
-from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import load_rows, replace_rows
+from pipeline.storage.frames import arrow_schema, rows_of
+from pipeline.storage.rows import load_rows, merge_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.storage.window_status import lost_windows, trusted_windows
 from pipeline.tables import TABLES
 from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import LATENCY, VERDICTS, ZONE_TRAFFIC
+from pipeline.tables.keys import KEY_HASHES
+from pipeline.tables.silver import PARTITION_TRAFFIC
 from tests.config_files import write_configuration
 from tests.table_rows import needed_row
 
@@ -76,7 +79,7 @@ def ages_of(warehouse, table):
 def test_a_table_has_its_own_retention_or_its_layers_and_incidents_keep_what_they_stand_on(load):
     config = load({"bronze": "P40D", "gold": "P60D", "gold.latency": "P40D"})
     ensure_tables(config.warehouse)
-    for table in (CONSUMER_GROUPS, LATENCY, VERDICTS):
+    for table in (PARTITION_TRAFFIC, CONSUMER_GROUPS, LATENCY, VERDICTS):
         write_days(config, table)
     report = maintain.run(config, now_ms=NOW_MS)
     assert [note for note in report.notes if "dropped" in note] == [
@@ -87,9 +90,23 @@ def test_a_table_has_its_own_retention_or_its_layers_and_incidents_keep_what_the
     assert ages_of(config.warehouse, VERDICTS) == [100, 50, 1]
 
 
+def test_a_clock_that_is_years_ahead_drops_nothing_but_what_is_reversed_into_keys(load):
+    config = load({"bronze": "P40D"})
+    tables = (PARTITION_TRAFFIC, CONSUMER_GROUPS, KEY_HASHES)
+    ensure_tables(config.warehouse, tables)
+    for table in tables[:2]:
+        write_days(config, table)
+    hashed = {"cluster": "demo", "window_date": NOW.date(), "key_id": "f" * 32, "is_empty": False, "run_id": "r"}
+    merge_rows(pa.Table.from_pylist([hashed], arrow_schema(KEY_HASHES)), config.warehouse, KEY_HASHES)
+    maintain.run(config, now_ms=NOW_MS + 3_650 * DAY_MS)
+    assert ages_of(config.warehouse, CONSUMER_GROUPS) == [1]
+    assert load_rows(config.warehouse, KEY_HASHES).num_rows == 0
+
+
 def test_a_damaged_table_is_named_and_all_others_are_maintained(load):
     config = load({"bronze": "P40D"})
     ensure_tables(config.warehouse)
+    write_days(config, PARTITION_TRAFFIC)
     write_days(config, CONSUMER_GROUPS)
     for table in (BROKERS, LATENCY):
         max((table_path(config.warehouse, table) / "_delta_log").glob("*.json")).write_bytes(b"")
