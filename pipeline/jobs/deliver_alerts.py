@@ -39,7 +39,7 @@ from pipeline.tables.incidents import INCIDENTS
 _MOST_REPORT_BYTES = 2_000_000  # servers refuse mails of 10 MB and more; a file grows by a third on its way
 _FIRST_WAIT_MS = 30_000
 _LONGEST_WAIT_MS = 6 * 3_600_000
-_LEAST_ATTEMPTS = 7  # half an hour with the waits between: after a pause the first one may come before the server is back
+_LEAST_ATTEMPTS = 7  # with the waits between half an hour: after a pause the server may come back later
 _CHANNEL_S = 600  # of a run: a slow server holds up the other channels no longer
 _SERVER_DAYS = 30
 _NO_SERVER = (

@@ -32,7 +32,7 @@ def run(config: PipelineConfig, *, now_ms: int) -> JobReport:
     errors: list[PipelineError] = []
     for table in TABLES:
         try:
-            if table is WINDOW_STATUS and has_table(table_path(config.warehouse, table)):  # before any other has a commit
+            if table is WINDOW_STATUS and has_table(table_path(config.warehouse, table)):
                 ensure_tables(config.warehouse, (table,))  # an older one lacks columns
                 for name in config.cluster_names:
                     withdraw_lost(config.warehouse, name, TimeWindow(max(0, now_ms - CATCH_UP_MS), END_OF_TIME_MS))
