@@ -11,14 +11,14 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from pipeline.measures.chance import slot_ms
-from pipeline.measures.outages import sum_known_ms
+from pipeline.measures.outages import Outage, find_absent, sum_known_ms
 from pipeline.measures.zone_plans import ZoneLoads
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.stages import map_tasks
 from pipeline.storage.files import WRITTEN
-from pipeline.storage.observations import load_outages
+from pipeline.storage.observations import load_answers, load_outages
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH, VERDICTS, ZONE_TRAFFIC
@@ -103,19 +103,8 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
     topic_keys = share_sums.sum_topic_keys(weighed)
     loads = share_sums.with_keys(plain, key_traffic, weighed, topic_keys)
     partitions = share_sums.measure_partition_health(loads, start)
-    broker_ids = brokers["broker_id"].to_list()
-    away_ms = dict(zip(broker_ids, brokers["away_ms"].to_list(), strict=True))
-    # what the metadata log says of a broker is not overridden
-    told = load_outages(run.warehouse, run.cluster_name, (window,), run.window_ms, as_of_ms=run.as_of_ms)
-    outages = [outage for outage in told if away_ms.get(outage.broker_id) is None]
-    away_ms |= sum_known_ms(outages, window.start_ms, window.end_ms)
-    # all of the window where nobody knows how long a broker was away
-    stood = {broker_id: 1 - min(run.window_ms, away or 0) / run.window_ms for broker_id, away in away_ms.items()}
-    capacities, is_registered = run.cluster.capacity, pl.col("state_source") != "log_directories"
-    if registered := {*brokers.filter(is_registered)["broker_id"]}:
-        # of others a disk or an older record was found, or the configuration names their capacity: they count as they carried
-        others = {*broker_ids, *capacities, *plain["leader_id"]} - registered
-        stood |= {broker_id: 0.0 for broker_id in others if away_ms.get(broker_id) is None}
+    broker_ids, capacities = brokers["broker_id"].to_list(), run.cluster.capacity
+    outages, stood = _find_stood(run, window, brokers, {*capacities, *plain["leader_id"]})
     shares = share_sums.measure_broker_shares(loads, sum_slots(run, window), broker_ids, capacities, start, stood=stood)
     # with the window before: growth of lag begins there
     described = run.load(CONSUMER_GROUPS, (TimeWindow(window.start_ms - run.window_ms, window.end_ms),))
@@ -137,6 +126,28 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
         HOT_KEYS.name: share_sums.rank_hot_keys(weighed).to_arrow(),
         ZONE_TRAFFIC.name: measure_zone_traffic(zones, start, run.window_ms),
     }
+
+
+def _find_stood(
+    run: RunContext, window: TimeWindow, brokers: pl.DataFrame, others: set[int]
+) -> tuple[list[Outage], dict[int, float]]:
+    """Outages of the window's brokers, and the part of it in which each, and each of `others`, was in the cluster; 0: it counts as it carried."""
+    broker_ids = brokers["broker_id"].to_list()
+    away_ms = dict(zip(broker_ids, brokers["away_ms"].to_list(), strict=True))
+    of_cluster = run.warehouse, run.cluster_name
+    answers = load_answers(*of_cluster, window, run.window_ms, as_of_ms=run.as_of_ms)
+    told = load_outages(*of_cluster, (window,), run.window_ms, answers=answers)
+    # what the metadata log says of a broker is not overridden
+    outages = [outage for outage in told if away_ms.get(outage.broker_id) is None]
+    away_ms |= sum_known_ms(outages, window.start_ms, window.end_ms)
+    # all of the window where nobody knows how long a broker was away
+    stood = {broker_id: 1 - min(run.window_ms, away or 0) / run.window_ms for broker_id, away in away_ms.items()}
+    # one that others took over from later stood before
+    absent = find_absent(answers.observed, window.end_ms) - {one.broker_id for one in outages if one.is_dated}
+    if registered := {*brokers.filter(pl.col("state_source") != "log_directories")["broker_id"]}:
+        # of others a disk or an older record was found, or the configuration names their capacity
+        absent |= {*broker_ids, *others} - registered
+    return outages, stood | {broker_id: 0.0 for broker_id in absent if away_ms.get(broker_id) is None}
 
 
 def load_window_zones(

@@ -118,6 +118,17 @@ def find_outages(
     return sorted(outages, key=lambda one: (one.broker_id, one.since_ms))
 
 
+def find_absent(observations: Iterable[tuple[int, int, bool]], end_ms: int) -> set[int]:
+    """Brokers that no answer places in the cluster by a moment: the last one before does not name them, or the first of all says that they are away."""
+    answers: dict[int, dict[int, bool]] = defaultdict(dict)
+    for broker_id, at_ms, is_away in observations:
+        answers[at_ms][broker_id] = is_away
+    last_ms = max((at_ms for at_ms in answers if at_ms <= end_ms), default=None)
+    if last_ms is not None:
+        return {broker_id for named in answers.values() for broker_id in named} - answers[last_ms].keys()
+    return {broker_id for broker_id, is_away in answers[min(answers)].items() if is_away} if answers else set()
+
+
 def _outage_in(
     gap: SampleGap, spans: Iterable[LedSpan], successors: Sequence[int], seen: Iterable[int]
 ) -> Outage | None:

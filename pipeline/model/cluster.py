@@ -139,6 +139,11 @@ class Timeline(Generic[T]):
         index = bisect_right(self.moments_ms, at_ms)
         return self.values[index - 1] if index else None
 
+    def list_values(self, since_ms: int, until_ms: int) -> tuple[T | None, ...]:
+        """The values that held between two moments; the first one where it began later."""
+        begun = max(1, bisect_right(self.moments_ms, since_ms))
+        return self.values[begun - 1 : max(begun, bisect_right(self.moments_ms, until_ms))]
+
 
 class StateSubject(StrEnum):
     BROKERS = "brokers"  # who is registered, on which rack, and who is fenced

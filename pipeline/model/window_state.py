@@ -62,10 +62,17 @@ def _prove_leaders(
 
 
 def away_ms(history: ClusterHistory, broker_id: int, start_ms: int, end_ms: int) -> int | None:
-    """How long a broker that was registered before was out of the cluster; None without a history, as of a live cluster."""
+    """How long a broker that was registered before was out of the cluster; None without a history, as of a live cluster.
+
+    All the time where the history begins later, and it was out from its begin on: the first known state is a good guess.
+    """
     timeline, since_ms = history.brokers.get(broker_id, Timeline()), history.known_since_ms
-    if history.state_source == LIVE_CLUSTER or since_ms is None or start_ms < since_ms or not timeline.values:
+    if history.state_source == LIVE_CLUSTER or since_ms is None or not timeline.values:
         return None
+    if start_ms < since_ms:
+        known = timeline.list_values(since_ms, max(since_ms, end_ms))
+        is_out = timeline.moments_ms[0] <= since_ms and all(one is None or one.is_fenced for one in known)
+        return end_ms - start_ms if is_out else None
     # a history that begins with a snapshot does not show that a broker stood before it was fenced
     away, was_in = 0, timeline.moments_ms[0] <= start_ms
     untils_ms = (*timeline.moments_ms[1:], end_ms)

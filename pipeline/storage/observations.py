@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -122,26 +123,42 @@ def asked_within_ms(window_ms: int) -> int:
     return max(WITHIN * window_ms, DAY_MS + HOUR_MS)
 
 
-def load_outages(
-    warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], window_ms: int, *, as_of_ms: int = 0
-) -> list[Outage]:
-    """Outages around some windows; batches are read only where a broker or its metrics were away; judged late, a month's answers count."""
-    span = spanning(windows)
+class Answers(NamedTuple):
+    """What a live cluster answered around some windows; judged late, within a month."""
+
+    brokers: frozenset[int]  # all of which any answer or source told
+    observed: tuple[tuple[int, int, bool], ...]  # broker, when the cluster was asked, and whether it was away
+
+
+def load_answers(warehouse: Folder, cluster: str, span: TimeWindow, window_ms: int, *, as_of_ms: int = 0) -> Answers:
     within_ms = asked_within_ms(window_ms)
     within_ms = within_ms if as_of_ms - span.end_ms <= within_ms else max(within_ms, _LATE_WITHIN_MS)
-    reach, asked = (
-        TimeWindow(max(0, span.start_ms - around_ms), span.end_ms + around_ms)
-        for around_ms in (WITHIN * window_ms, within_ms)
-    )
+    asked = TimeWindow(max(0, span.start_ms - within_ms), span.end_ms + within_ms)
     stored = load_rows(warehouse, BROKERS, cluster=cluster, windows=(asked,), columns=_ANSWERED)
     states = list(tuples_of(stored, "broker_id", "window_start_ms", "observed_ms", "is_fenced"))
-    # broker, when the cluster was asked, and whether it was away; of windows that hold the moment
-    observed = [
+    observed = (  # of windows that hold the moment
         (broker_id, at_ms, is_away)
         for broker_id, start_ms, at_ms, is_away in states
         if at_ms is not None and is_away is not None and start_ms <= at_ms < start_ms + window_ms
-    ]
-    gaps = _load_gaps(warehouse, cluster, reach, window_ms, {broker_id for broker_id, *_ in states})
+    )
+    return Answers(frozenset(broker_id for broker_id, *_ in states), tuple(observed))
+
+
+def load_outages(
+    warehouse: Folder,
+    cluster: str,
+    windows: Sequence[TimeWindow],
+    window_ms: int,
+    *,
+    as_of_ms: int = 0,
+    answers: Answers | None = None,
+) -> list[Outage]:
+    """Outages around some windows, by answers that were loaded before or not; batches are read only where a broker or its metrics were away."""
+    span = spanning(windows)
+    answers = answers or load_answers(warehouse, cluster, span, window_ms, as_of_ms=as_of_ms)
+    observed = answers.observed
+    reach = TimeWindow(max(0, span.start_ms - WITHIN * window_ms), span.end_ms + WITHIN * window_ms)
+    gaps = _load_gaps(warehouse, cluster, reach, window_ms, answers.brokers)
     away_ms = [at_ms for _, at_ms, is_away in observed if is_away]
     if not away_ms and not gaps:
         return []
@@ -157,7 +174,9 @@ def load_outages(
     return find_outages(observed, led, gaps)
 
 
-def _load_gaps(warehouse: Folder, cluster: str, reach: TimeWindow, window_ms: int, known: set[int]) -> list[SampleGap]:
+def _load_gaps(
+    warehouse: Folder, cluster: str, reach: TimeWindow, window_ms: int, known: frozenset[int]
+) -> list[SampleGap]:
     """Where metrics of a known broker stayed away; samples are read only around windows with fewer of one than of another."""
     columns = ("window_start", "instance", "broker_id", "sample_count")
     stored = load_rows(warehouse, BROKER_METRICS, cluster=cluster, windows=(reach,), columns=columns)

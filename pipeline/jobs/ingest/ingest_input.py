@@ -15,6 +15,7 @@ from pipeline.runs import RunContext
 from pipeline.sources.collected.manifest import CollectedAs
 from pipeline.sources.collected.reading import HELD_ARRIVALS, HELD_KEYS, plan_collected_tasks
 from pipeline.sources.files.cluster_rows import compacted_topics, problems_of
+from pipeline.sources.files.log_gaps import without_deleted
 from pipeline.sources.files.segment_plan import SegmentRead, choose_replicas, plan_reads
 from pipeline.sources.live.offsets import offset_summary_rows
 from pipeline.sources.live.plan import Shortfall
@@ -125,7 +126,8 @@ def _sum_up(
         reading = replace(reading, collected=collected, problems={**reading.problems, reading.record_source: named})
         parts |= {kind: of_kind.without(left_out) for kind, of_kind in parts.items() if kind is not Kind.SAMPLES}
     if reading.live is None:
-        reading = replace(reading, damaged=find_damaged(lost))
+        # of a topic that was deleted while it was read nothing is missing
+        reading = replace(reading, damaged=without_deleted(find_damaged(lost), reading.tree))
     else:
         told = sorted(_iter_rows(lost, "topic", "partition", "reason"))
         unread = (Shortfall(TopicPartition(*place), reason) for *place, reason in told)

@@ -23,7 +23,7 @@ from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, Partit
 from pipeline.model.window import DAY_MS, LATEST_MS, TimeWindow, milliseconds_of
 from pipeline.sources.collected.host import window_starts
 from pipeline.sources.collected.manifest import CollectedAs, HostState, Manifest, Part, read_manifest, write_manifest
-from pipeline.sources.collected.partition_scan import UNIT_BYTES, ReadUnit, read_partition
+from pipeline.sources.collected.partition_scan import UNIT_BYTES, ReadUnit, go_back, read_partition
 from pipeline.sources.collected.reading import NEEDS_KEYS
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.files.cluster_state import read_cluster_history, read_replica_states
@@ -136,7 +136,7 @@ class _Collector:
         all_problems = [*self._tree.problems, *problems, *replica_problems]
         began_s = self._rate_limit.clock()
         for directory, partition in self._choose(history):
-            progress = self._progress.get(partition.log_name)
+            progress = go_back(self._progress.get(partition.log_name), partition.leader_epochs)
             reads, unit_bytes = plan_reads([(directory, partition)]), request.unit_bytes
             try:
                 for unit in read_partition(reads, progress, self._settings, name=self._name, unit_bytes=unit_bytes):

@@ -99,6 +99,7 @@ class LogProgress(_Stored):
     collected_at_ms: Instant
     # retention took records before they were read: those sent from a time to before another, all such together
     lost: tuple[Instant, Instant] | None = None
+    leader_epoch: int = -1  # of the batch read last; older collectors lack it
 
     @property
     def key(self) -> LogName:

@@ -1,6 +1,6 @@
 """Scans one partition's log from where the last collection stopped, in parts."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from pipeline.codec.log.batch_headers import Flaw, HeaderScan, sum_headers
 from pipeline.codec.log.segment import scan_headers
+from pipeline.model.log_tree import LeaderEpoch
 from pipeline.sources.collected.manifest import LogProgress, SegmentTotals
 from pipeline.sources.files.log_gaps import find_begin_ms, find_sent_ms
 from pipeline.sources.files.segment_plan import SegmentRead
@@ -31,6 +32,19 @@ class ReadUnit:
     pieces: tuple[Piece, ...]
     progress: LogProgress
     read_bytes: int
+
+
+def go_back(progress: LogProgress | None, epochs: Sequence[LeaderEpoch]) -> LogProgress | None:
+    """Where to go on in a log that has other batches now than were read: one that was cut by an unclean election; epochs of its checkpoint."""
+    if progress is None or progress.leader_epoch < 0:
+        return progress
+    begun = [one.start_offset for one in epochs if one.epoch > progress.leader_epoch]
+    if (cut := min(begun, default=progress.next_offset)) >= progress.next_offset:
+        return progress
+    nothing = SegmentTotals(row=dict.fromkeys((*_JOINED, "producer_id_count")), producer_ids=())
+    return progress.model_copy(
+        update={"next_offset": cut, "base_offset": cut, "position": 0, "stamps_ms": (), "totals": nothing}
+    )
 
 
 def read_partition(
@@ -76,9 +90,15 @@ def _read_stretch(
     scanned = with_file_facts(read, replace(scanned, times=times))
     totals = _add(known, read, scanned)
     progressed = _advance(read, scanned, known, totals, next_base_offset if is_end else next_offset)
+    epochs = (
+        -1 if progress is None else progress.leader_epoch,
+        *committed.rows["partition_leader_epoch"][-1:].tolist(),
+    )
     return ReadUnit(
         pieces=tuple(join_pieces(_make_pieces(read, scanned, settings, totals, name))),
-        progress=progressed.model_copy(update={"lost": _note_lost(read, progress, times, settings.as_of_ms)}),
+        progress=progressed.model_copy(
+            update={"lost": _note_lost(read, progress, times, settings.as_of_ms), "leader_epoch": epochs[-1]}
+        ),
         read_bytes=headers.valid_bytes - start,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
-from pipeline.model.cluster import NO_LEADER, ClusterState, ReplicaState, Timeline, retention_ms
+from pipeline.model.cluster import NO_LEADER, ClusterHistory, ClusterState, ReplicaState, Timeline, retention_ms
 from pipeline.model.log import Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import KAFKA_TOPICS, DirectoryKind, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.window import LATEST_MS, NS_PER_MS, TimeWindow
@@ -32,14 +32,15 @@ _COPIED_MS = 60_000  # by which metadata logs of brokers that are copied one aft
 
 
 def find_cut_logs(
-    tree: LogTree, state: ClusterState, topics: Collection[str], *, start_ms: int, as_of_ms: int
+    tree: LogTree, history: ClusterHistory, topics: Collection[str], *, start_ms: int, as_of_ms: int
 ) -> dict[TopicPartition, TimeWindow]:
     """Of logs whose first segments are gone, the time their records may be of: until the first batch left, none later than `as_of_ms`.
 
-    Of a log that retention emptied they are older than `retention.ms`, where the topic has it and no `retention.bytes`.
+    Of a log that retention emptied they are older than the shortest `retention.ms` that the topic had since `start_ms`, if it
+    had one all the time, and no `retention.bytes`.
     """
     gaps = {}
-    for _, partition in choose_replicas(tree, state.leaders, topics):
+    for _, partition in choose_replicas(tree, history.state_at(as_of_ms).leaders, topics):
         segment = next((one for one in partition.segments if one.size_bytes), None)
         begin = segment or next(iter(partition.segments), None)
         if begin is None or not begin.base_offset:
@@ -48,9 +49,10 @@ def find_cut_logs(
         if begun_ms <= start_ms:
             continue
         if segment is None:  # retention left nothing
-            configs = state.topic_config(partition.topic_partition.topic)
-            kept_ms = retention_ms(configs) if configs.get("retention.bytes", "-1") == "-1" else None
-            if (until_ms := begun_ms - (kept_ms or 0)) > start_ms:
+            configs = history.topic_configs.get(partition.topic, Timeline()).list_values(start_ms, as_of_ms)
+            by_time = [retention_ms(one) for one in configs if one and one.get("retention.bytes", "-1") == "-1"]
+            kept_ms = min([one or 0 for one in by_time], default=0) if len(by_time) == len(configs) else 0
+            if (until_ms := begun_ms - kept_ms) > start_ms:
                 gaps[partition.topic_partition] = TimeWindow(0, until_ms)
             continue
         try:
@@ -156,6 +158,16 @@ def list_unfound(paths: Iterable[Path], tree: LogTree) -> tuple[str, ...]:
 def list_live(tree: LogTree) -> frozenset[TopicPartition]:
     """Partitions that have a log on some disk, and are not about to be deleted or moved there."""
     return frozenset(partition.topic_partition for _, partition in tree.iter_partitions(kind=DirectoryKind.LIVE))
+
+
+def without_deleted(gaps: Mapping[TopicPartition, TimeWindow], tree: LogTree) -> Mapping[TopicPartition, TimeWindow]:
+    """Gaps of topics of which some disk has a log still; all where a disk cannot be listed. A replica that moves leaves its disk, too."""
+    try:
+        held = [path for directory in tree.directories for path in Path(directory.path).iterdir()] if gaps else []
+    except OSError:
+        return gaps
+    topics = {path.name.rpartition("-")[0] for path in held}
+    return {key: gap for key, gap in gaps.items() if key.topic in topics}
 
 
 def name_left_out(

@@ -49,7 +49,7 @@ class LogDirectories(RecordSource):
             history=history,
             replicas=(*replicas, *described.list_replicas(state.partitions, besides=replicas)),
             directory_counts=count_directories(tree, history.brokers),
-            gaps=log_gaps.find_cut_logs(tree, state, question.topics, start_ms=start_ms, as_of_ms=as_of_ms),
+            gaps=log_gaps.find_cut_logs(tree, history, question.topics, start_ms=start_ms, as_of_ms=as_of_ms),
             old_copies=log_gaps.find_old_copies(tree, replicas, state, question.topics, as_of_ms=as_of_ms),
             live_partitions=live,
             unfound=log_gaps.list_unfound(paths, tree),

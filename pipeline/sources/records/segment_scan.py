@@ -111,7 +111,7 @@ def find_unread_time(read: SegmentRead, scanned: ScannedSegment | Problem, as_of
         if not is_cut_short(read, scanned.headers):
             return None
         before_ms = scanned.headers.max_timestamp_ms[scanned.headers.usable][-NEIGHBOURS:]
-    elif read.dumped_in is not None or _is_topic_deleted(read):
+    elif read.dumped_in is not None:
         return None
     start_ms = int(before_ms[before_ms >= 0].min(initial=as_of_ms)) if before_ms.size else 0
     return TimeWindow(start_ms, max(start_ms, _find_next_ms(read, as_of_ms)) + 1)
@@ -127,13 +127,6 @@ def _find_next_ms(read: SegmentRead, as_of_ms: int) -> int:
             headers = scan_headers(after, end=min(_FIRST_BYTES, after.stat().st_size), check_crc=False)
             after_ms = headers.max_timestamp_ms[headers.usable][:NEIGHBOURS]
     return int(after_ms[after_ms <= as_of_ms].max(initial=0)) or as_of_ms
-
-
-def _is_topic_deleted(read: SegmentRead) -> bool:
-    """Whether the topic was deleted meanwhile: a replica that moves to another disk leaves the others of its topic."""
-    partition, disk = Path(read.path).parent, Path(read.log_directory)
-    topic = partition.name.rpartition("-")[0]
-    return disk.exists() and not any(path.name.rpartition("-")[0] == topic for path in disk.iterdir())
 
 
 def with_file_facts(read: SegmentRead, scanned: ScannedSegment) -> ScannedSegment:

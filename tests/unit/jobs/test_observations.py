@@ -333,6 +333,49 @@ def test_a_broker_that_is_not_in_the_cluster_takes_no_fair_share_from_the_others
     assert {one.broker_id for one in placed if one.is_fenced} == gone
 
 
+@pytest.mark.parametrize(
+    ("answers", "taken_over", "third"),
+    [
+        ({-40: (1, 2), 40: (1, 2, 3)}, False, 0.0),  # it joined while Airflow was paused
+        ({-40: (1, 2), 0: (1, 2), 1: (1, 2, 3)}, False, 0.0),  # it joins after the window
+        ({-40: (1, 2, 3), 40: (1, 2, 3)}, False, 1 / 3),
+        ({0: (1, 2, 3), 40: (1, 2, 3)}, False, 1 / 3),
+        ({40: (1, 2, -3)}, False, 0.0),  # it was dead when the cluster was asked for the first time
+        ({40: (1, 2, -3)}, True, 1 / 3),  # it led until after the window
+        ({-40: (1, 2, 3), 40: (1, 2, -3)}, False, 1 / 3),
+        ({40: (1, 2, 3)}, False, 1 / 3),
+        ({}, False, 1 / 3),
+    ],
+)
+def test_a_broker_that_answers_do_not_place_in_the_cluster_takes_no_fair_share(tmp_path, answers, taken_over, third):
+    """Windows that a pause left are described as the cluster is now: the living brokers were blamed, each with 1.5 times its share."""
+    run = plan(tmp_path, 0, 0, window(41).end_ms)
+    ensure_tables(run.warehouse)
+    of = {"state_source": "live_cluster", "away_ms": None, "configs": {}}
+    told = {0: [(one, None) for one in (1, 2, 3)]} | {
+        minute: [(abs(one), one < 0) for one in named] for minute, named in answers.items()
+    }
+    for minute, states in told.items():
+        start_ms = window(minute).start_ms
+        rows = [
+            zero_row(BROKERS, start_ms, broker_id=one, is_fenced=away, observed_at=instant_of(start_ms + 1), **of)
+            for one, away in states
+        ]
+        run.replace(BROKERS, rows, (window(minute),))
+    if taken_over:
+        led = [(5, 3), (6, 1)]
+        rows = [
+            zero_row(
+                RECORD_BATCHES, window(20).start_ms, base_offset=epoch, max_timestamp=instant_of(window(20).start_ms + epoch),
+                topic="t", topic_id="id", leader_epoch=epoch, leader_id=leader_id,
+            )
+            for epoch, leader_id in led
+        ]  # fmt: skip  # fields of a row, several a line
+        run.replace(RECORD_BATCHES, rows, (window(20),))
+    measured = measure_window(run, window(0))[BROKER_SHARE.name].to_pylist()
+    assert {row["broker_id"]: row["expected_share"] for row in measured}.get(3, 0.0) == pytest.approx(third)
+
+
 def test_a_record_that_is_stamped_ahead_gives_a_broker_that_was_unregistered_no_fair_share(tmp_path):
     run = plan(tmp_path, 0, 0, window(1).end_ms)
     ensure_tables(run.warehouse)

@@ -234,6 +234,39 @@ def test_what_a_broker_led_since_the_last_reading_is_read_though_another_leads_n
     assert run_collector(config, disk, landing, as_of_ms=moved_ms + 2).read_bytes == 0
 
 
+@pytest.mark.parametrize("end", [90, 130])
+def test_what_a_log_got_after_an_unclean_election_cut_it_is_read(config, disk, landing, end):
+    """As many offsets as the election dropped were skipped: that broker's load was missing, silently, and the window complete."""
+
+    def write(first, last, epoch):
+        records = [
+            make_records(1, base_offset=at, start_ms=FIRST_MS + epoch * HOUR_MS + at) for at in range(first, last)
+        ]
+        return [make_batch(own, leader_epoch=epoch) for own in records]
+
+    def collect_and_list():
+        run_collector(config, disk, landing)
+        rows = [
+            row for piece in collected(config, landing) if piece.kind is Kind.BATCHES for row in piece.rows.to_pylist()
+        ]
+        return sorted((row["leader_epoch"], row["base_offset"]) for row in rows)
+
+    old = write(0, 100, 0)
+    disk.write(0, b"".join(old), 100)
+    (disk.log / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    read = [(0, at) for at in range(100)]
+    assert collect_and_list() == read
+    disk.write(0, b"".join([*old[:40], *write(40, end, 2)]), end)
+    (disk.log / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n2 40\n")
+    read += [(2, at) for at in range(40, end)]
+    assert collect_and_list() == read
+    assert run_collector(config, disk, landing).read_bytes == 0
+    disk.write(0, b"".join([*old[:40], *write(40, end + 5, 2)]), end + 5)
+    assert collect_and_list() == [*read, *((2, at) for at in range(end, end + 5))]
+    windows = [TimeWindow(FIRST_MS + hour * HOUR_MS, FIRST_MS + (hour + 1) * HOUR_MS) for hour in (0, 2)]
+    assert [len(read_landing(landing, one).collected.doubts) for one in windows] == [0, 0]
+
+
 def test_a_file_that_the_cleaner_rewrote_doubles_nothing(config, disk, landing):
     batches, end = make_batches(0, 30)
     disk.write(0, b"".join(batches[:20]), end)

@@ -282,10 +282,32 @@ def test_how_long_a_broker_was_out_of_the_cluster(spells, away):
     brokers = {1: Timeline(tuple(m for m, _ in spells), values)}
     known = replace(history((-10, state(1, 0)), since_ms=-10), brokers=brokers)
     assert away_ms(known, 1, 0, MINUTE_MS) == away
-    assert away_ms(replace(known, known_since_ms=1), 1, 0, MINUTE_MS) is None
+    assert away_ms(replace(known, known_since_ms=1), 1, 0, MINUTE_MS) == (MINUTE_MS if spells == [(-5, True)] else None)
     assert away_ms(known, 2, 0, MINUTE_MS) is None
     asked_at_its_start = replace(known, state_source=LIVE_CLUSTER, known_since_ms=0)
     assert away_ms(asked_at_its_start, 1, 0, MINUTE_MS) is None  # an answer is of one moment
+
+
+@pytest.mark.parametrize(
+    ("spells", "away"),
+    [
+        ([(30_000, True)], MINUTE_MS),
+        ([(30_000, True), (MINUTE_MS + 1, False)], MINUTE_MS),
+        ([(30_000, True), (40_000, False)], None),
+        ([(30_000, False)], None),
+        ([(30_000, False), (40_000, True)], None),
+        ([(40_000, True)], None),  # it was registered since
+    ],
+)
+def test_a_broker_that_is_out_when_the_history_begins_was_out_in_the_window_before(spells, away):
+    """A large metadata log is cut after hours: the dead broker had its fair share in windows that reach back further."""
+    values = tuple(Broker(broker_id=1, is_fenced=fenced) for _, fenced in spells)
+    known = replace(
+        history((30_000, state(1, 0)), since_ms=30_000), brokers={1: Timeline(tuple(m for m, _ in spells), values)}
+    )
+    assert away_ms(known, 1, 0, MINUTE_MS) == away
+    if spells[0][0] == 30_000:
+        assert away_ms(known, 1, -MINUTE_MS, 0) == (MINUTE_MS if spells[0][1] else None)
 
 
 def test_group_rows_of_the_moments_within_the_windows():

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
 from pipeline.codec.metadata.cluster_metadata import MetadataRecord, RecordType
-from pipeline.model.cluster import NO_LEADER, Broker, ClusterHistory, ClusterState, PartitionState, Timeline
+from pipeline.model.cluster import NO_LEADER, Broker, ClusterHistory, PartitionState, Timeline
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import LogDirectory, LogTree
 from pipeline.model.window import MINUTE_MS, TimeWindow
@@ -148,8 +148,12 @@ def write_log(root, name, base_offset, at_ms, *, node=1):
 
 def find_gaps(tree, topics=(), start_ms=0, as_of_ms=START_MS + 9000, **configs):
     of_topic = {key.replace("_", "."): value for key, value in configs.items()}
-    state = ClusterState(at_ms=0, state_source="only_replica", topic_configs={"a": of_topic})
-    return find_cut_logs(tree, state, topics, start_ms=start_ms, as_of_ms=as_of_ms)
+    return find_cut(tree, Timeline.always(of_topic), topics, start_ms=start_ms, as_of_ms=as_of_ms)
+
+
+def find_cut(tree, configs, topics=(), **times):
+    history = ClusterHistory(state_source="only_replica", topic_configs={"a": configs})
+    return find_cut_logs(tree, history, topics, **times)
 
 
 def test_what_is_before_the_first_batch_of_a_log_that_was_cut_is_a_gap(tmp_path):
@@ -186,6 +190,25 @@ def test_what_retention_took_of_an_idle_log_is_older_than_its_retention(tmp_path
     assert find_gaps(tree, retention_ms="4000") == {A: TimeWindow(0, START_MS + 5000)}
     assert find_gaps(tree, retention_ms="4000", start_ms=START_MS + 5000) == {}
     assert find_gaps(tree, retention_ms="4000", retention_bytes="1000") == {A: TimeWindow(0, START_MS + 9000)}
+
+
+def test_what_a_topic_lost_while_its_retention_was_short_is_missing(tmp_path):
+    """Who purges a topic sets `retention.ms=1000` for some minutes, and then what it was before: its load was missing silently."""
+    write_log(tmp_path / "d", "a-0", 50, START_MS)
+    (tmp_path / "d/a-0" / f"{50:020d}.log").write_bytes(b"")
+    tree, week, second = discover_logs([tmp_path / "d"]), {"retention.ms": "604800000"}, {"retention.ms": "1000"}
+
+    def find(*changes):
+        configs = Timeline(*zip(*changes, strict=True))
+        return find_cut(tree, configs, start_ms=START_MS, as_of_ms=START_MS + 9000)
+
+    purged = {A: TimeWindow(0, START_MS + 8000)}
+    assert find((0, week)) == {}
+    assert find((0, week), (START_MS + 1, second), (START_MS + 2, week)) == purged
+    assert find((0, second), (START_MS + 1, week)) == purged
+    assert find((0, second), (START_MS, week)) == {}  # it had taken what was older when the window began
+    assert find((0, week), (START_MS + 1, None), (START_MS + 2, week)) == {A: TimeWindow(0, START_MS + 9000)}
+    assert find((START_MS + 9, second)) == purged
 
 
 def read_missing(root, *windows):

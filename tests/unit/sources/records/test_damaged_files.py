@@ -1,5 +1,6 @@
 """Segment files that give not all they hold: what is missing, of which time. Oracle: files written here."""
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,9 +9,10 @@ import pytest
 from pipeline.jobs.ingest.ingest_input import find_damaged
 from pipeline.model.cluster import ClusterHistory
 from pipeline.model.log import Problem, TopicPartition
+from pipeline.model.log_tree import LogDirectory, LogTree
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.log_directories import discover_logs
-from pipeline.sources.files.log_gaps import weigh_disks
+from pipeline.sources.files.log_gaps import weigh_disks, without_deleted
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.records.pieces import shortfall_row
 from pipeline.sources.records.segment_scan import find_unread_time, scan_segment
@@ -70,16 +72,25 @@ def test_of_a_file_that_cannot_be_read_all_may_be_missing_until_the_next_one_beg
     problem = Problem(path=reads[1].path, reason="cannot be read: Input/output error")
     assert find_unread_time(reads[1], problem, AS_OF_MS) == TimeWindow(0, START_MS + 2_050)
     assert find_unread_time(reads[2], problem, AS_OF_MS) == TimeWindow(0, AS_OF_MS + 1)
-    log = Path(reads[1].path).parent
     Path(reads[1].path).unlink()
     assert find_unread_time(reads[0], problem, AS_OF_MS) == TimeWindow(0, START_MS + 2_050)  # retention took both
-    log.rename(log.with_name("a-0.0-delete"))
-    log.with_name("a-1").mkdir()
-    assert find_unread_time(reads[1], problem, AS_OF_MS) == TimeWindow(
-        0, AS_OF_MS + 1
-    )  # the replica moved to another disk
-    log.with_name("a-1").rmdir()
-    assert find_unread_time(reads[1], problem, AS_OF_MS) is None  # the topic was deleted meanwhile
+
+
+@pytest.mark.parametrize("moved", ["d/a-1", "d2/a-0", ""])
+def test_a_replica_that_moves_while_it_is_read_is_missing_and_a_topic_that_is_deleted_is_not(reads, tmp_path, moved):
+    """Where it was the only one of its topic on that disk the topic was taken for deleted, and its load was missing, silently."""
+    (tmp_path / "d2").mkdir()
+    tree = LogTree(directories=tuple(LogDirectory(path=str(tmp_path / disk)) for disk in ("d", "d2")))
+    log = Path(reads[1].path).parent
+    log.rename(log.with_name("a-0.0-delete"))  # as a broker does before it deletes a replica
+    (tmp_path / moved).mkdir(exist_ok=True)
+    problem = scan_segment(reads[1], AS_OF_MS)
+    sent = find_unread_time(reads[1], problem, AS_OF_MS)
+    assert sent == TimeWindow(0, AS_OF_MS + 1)
+    damaged = find_damaged(pa.Table.from_pylist([shortfall_row(reads[1], "damaged", sent)]))
+    assert without_deleted(damaged, tree) == (damaged if moved else {})
+    shutil.rmtree(tmp_path / "d2")
+    assert without_deleted(damaged, tree) == damaged  # a disk that is gone meanwhile proves nothing
 
 
 def test_a_last_file_that_was_copied_while_it_was_written_lacks_nothing(reads):
