@@ -123,14 +123,16 @@ def asked_within_ms(window_ms: int) -> int:
     return max(WITHIN * window_ms, DAY_MS + HOUR_MS)
 
 
-class Answers(NamedTuple):
+class ClusterAnswers(NamedTuple):
     """What a live cluster answered around some windows; judged late, within a month."""
 
     brokers: frozenset[int]  # all of which any answer or source told
     observed: tuple[tuple[int, int, bool], ...]  # broker, when the cluster was asked, and whether it was away
 
 
-def load_answers(warehouse: Folder, cluster: str, span: TimeWindow, window_ms: int, *, as_of_ms: int = 0) -> Answers:
+def load_answers(
+    warehouse: Folder, cluster: str, span: TimeWindow, window_ms: int, *, as_of_ms: int = 0
+) -> ClusterAnswers:
     within_ms = asked_within_ms(window_ms)
     within_ms = within_ms if as_of_ms - span.end_ms <= within_ms else max(within_ms, _LATE_WITHIN_MS)
     asked = TimeWindow(max(0, span.start_ms - within_ms), span.end_ms + within_ms)
@@ -141,7 +143,7 @@ def load_answers(warehouse: Folder, cluster: str, span: TimeWindow, window_ms: i
         for broker_id, start_ms, at_ms, is_away in states
         if at_ms is not None and is_away is not None and start_ms <= at_ms < start_ms + window_ms
     )
-    return Answers(frozenset(broker_id for broker_id, *_ in states), tuple(observed))
+    return ClusterAnswers(frozenset(broker_id for broker_id, *_ in states), tuple(observed))
 
 
 def load_outages(
@@ -151,7 +153,7 @@ def load_outages(
     window_ms: int,
     *,
     as_of_ms: int = 0,
-    answers: Answers | None = None,
+    answers: ClusterAnswers | None = None,
 ) -> list[Outage]:
     """Outages around some windows, by answers that were loaded before or not; batches are read only where a broker or its metrics were away."""
     span = spanning(windows)

@@ -22,7 +22,7 @@ from pipeline.files import read_small
 from pipeline.model import log_tree
 from pipeline.model.cluster import ReplicaState
 from pipeline.model.log import Problem, TopicPartition
-from pipeline.model.log_tree import LogDirectory, LogTree, PartitionDirectory, SegmentFile, TextPart
+from pipeline.model.log_tree import LeaderEpoch, LogDirectory, LogTree, PartitionDirectory, SegmentFile, TextPart
 from pipeline.sources.files.directory_walk import SEGMENT_NAME, list_files
 
 _MOST_DUMP_BYTES = 1 << 30  # 3 million batches; the text of more is cut by dumping fewer segments at once
@@ -40,6 +40,7 @@ class _Segment(NamedTuple):
     place: tuple[int, str, TopicPartition]
     file: SegmentFile
     end_offset: int
+    leader_epoch: int  # of its last batch; -1 without any
 
 
 def discover_dumps(dumps: Iterable[tuple[Sequence[Path], int | None]]) -> DumpedTree:
@@ -63,6 +64,12 @@ def discover_dumps(dumps: Iterable[tuple[Sequence[Path], int | None]]) -> Dumped
             topic=key.topic,
             partition=key.partition,
             segments=(*files[:-1], replace(files[-1], is_active=True)),
+            # as far as the batches tell: the newest one is the present leader's, whichever file is read
+            leader_epochs=tuple(
+                LeaderEpoch(epoch=one.leader_epoch, start_offset=one.end_offset - 1)
+                for one in in_order
+                if one.leader_epoch >= 0
+            ),
         )
         directories[broker_id, path].append(partition)
         replica = ReplicaState(
@@ -156,6 +163,7 @@ def _read_segment(part: TextPart, dumped: str, broker_id: int, file: DumpedSegme
         (broker_id, str(path.parent.parent), TopicPartition(directory.topic, directory.partition)),
         SegmentFile(path=dumped, base_offset=base_offset, size_bytes=size_bytes, dumped_in=part),
         last.last_offset + 1 if last else base_offset,
+        last.partition_leader_epoch if last else -1,
     )
 
 

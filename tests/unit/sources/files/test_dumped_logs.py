@@ -1,15 +1,17 @@
 """Segments known by texts of `kafka-dump-log`. Oracle: the texts below; real ones are in the golden lane."""
 
+import numpy as np
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.model.cluster import PartitionState
+from pipeline.model.cluster import NO_LEADER, ClusterHistory, PartitionState
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import TextPart
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.cluster_state import with_ids_by_name
 from pipeline.sources.files.dumped_logs import discover_dumps, scan_dump
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
+from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.segment_scan import scan_segment
 
 BATCH = (
@@ -75,6 +77,24 @@ def test_each_segment_is_scanned_from_its_own_part(tmp_path):
     (problem,) = first.problems
     assert (problem.path, problem.position) == ("/d/t-0/00000000000000000000.log", 100)
     assert second.headers.rows["producer_id"].tolist() == [7]
+
+
+def test_the_present_leader_leads_the_newest_leader_epoch_of_the_log_and_not_of_each_file(tmp_path):
+    """The load of a file of an earlier leader epoch was the present leader's, and the window complete."""
+    files = [dump(f"/d/t-0/{base:020d}.log", (base, True)) for base in (0, 10, 20)]
+    epochs = (3, 4, 4)
+    texts = [text.replace("Epoch: 3", f"Epoch: {epoch}") for text, epoch in zip(files, epochs, strict=True)]
+    dumped = found(tmp_path, "".join(texts))
+    state = PartitionState(
+        topic="t", topic_id=None, partition=0, leader_id=1, leader_epoch=None, replicas=(1, 2), isr=(1, 2)
+    )
+    leaders = LeaderEpochs.of(ClusterHistory.always("topics_describe", [state], {}), dumped.tree, dumped.replicas)
+    reads = plan_reads(choose_replicas(dumped.tree, {}))
+    led = [
+        leaders.lead(read, np.array([epoch], np.int32), np.array([AT_MS]))
+        for read, epoch in zip(reads, epochs, strict=True)
+    ]
+    assert np.concatenate(led).tolist() == [NO_LEADER, 1, 1]
 
 
 def test_a_segment_dumped_twice_is_there_once(tmp_path):
