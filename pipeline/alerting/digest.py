@@ -58,7 +58,7 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
         sections=(_table_section(ordered, left), MailSection(title="See the rows", text=text, code=query)),
         footer=(
             f"{f'Owner: {format_name(owner)}. ' if owner else ''}You get one mail instead of {count}; mail.digest_above in "
-            "the configuration says from how many on. All times are UTC.",
+            "the configuration sets the number of incidents from which this is done. All times are UTC.",
         ),
         attachments=(Attachment(name="incidents.csv", subtype="csv", text=file),),
     )

@@ -58,13 +58,13 @@ def _small_print(evidence: IncidentEvidence) -> tuple[str, ...]:
         zone += f" In {time_zone} it began at {began}, and this window ended at {ended}."
     lines = [
         f"{owned}Incident {change.incident_id}, rule {format_name(change.rule)}. You get a mail when an incident opens, "
-        f"gets much worse, goes on for long, and ends. {zone}"
+        f"gets much worse, goes on for long, or ends. {zone}"
     ]
     if change.is_open:
         until = format_clock(end_ms + _MUTE_MS).partition(" ")[0]
         lines.append(
-            f"Next look: the window that ends at {format_clock(evidence.next_end_ms)}. To mute this incident: "
-            f"{evidence.command('mute')} {change.incident_id} --until {until} --reason '...'. To change limit or owner: "
+            f"The next window to be judged ends at {format_clock(evidence.next_end_ms)}. To mute this incident: "
+            f"{evidence.command('mute')} {change.incident_id} --until {until} --reason '...'. Limit and owner are under "
             f"{evidence.limits_at} of the cluster in the configuration."
         )
     if isinstance(evidence, BrokerShareEvidence):
@@ -103,7 +103,7 @@ def describe_source(evidence: IncidentEvidence) -> Content:
         evidence,
         badge=badge,
         subject_line=f"[{badge}] cluster {format_name(evidence.cluster)}: source {change.subject} {lacks} {since}",
-        figures={} if missing is None else {"of what was expected is missing": format_percent(missing)},
+        figures={} if missing is None else {"of the expected data is missing": format_percent(missing)},
         sections=(query,) if change.is_open else (),
     )
 
@@ -206,10 +206,10 @@ def _execute_section(recommendations: Sequence[Recommendation]) -> MailSection |
     reassign = "kafka-reassign-partitions --bootstrap-server $BOOTSTRAP --reassignment-json-file reassignment.json"
     elect = "kafka-leader-election --bootstrap-server $BOOTSTRAP --election-type preferred"
     moves = [f"{reassign} --execute", f"{reassign} --verify"] if plan.reassignment_json is not None else []
-    back = " `rollback.json` is the assignment as it is now." if plan.rollback_json is not None else ""
+    back = " `rollback.json` has the present assignment." if plan.rollback_json is not None else ""
     return MailSection(
         title=f"How to {plan.title}",
-        text=(f"With the files attached; repeat `--verify` until it reports all as complete.{back}",),
+        text=(f"Use the attached files; repeat `--verify` until everything is complete.{back}",),
         code="\n".join([*moves, f"{elect} --path-to-json-file election.json"]),
     )
 
@@ -243,7 +243,7 @@ def promises_section(promises: Sequence[Promise], *, is_open: bool) -> MailSecti
     said = [_describe(promise) for promise in done]
     if not is_open:
         said += [f"Not carried out: {promise.title}; {_announced(promise)}." for promise in left]
-    title = "What was promised, and what came of it"
+    title = "Earlier advice, and its result"
     return MailSection(title=title, text=tuple(said[:MOST_PROMISES])) if said else None
 
 

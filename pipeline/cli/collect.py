@@ -1,8 +1,8 @@
-"""Reads what is new in a broker's own log directories, from where it last stopped, and writes it to a landing folder.
+"""Reads new batches in a broker's own log directories, from where it last stopped, for a run elsewhere.
 
-A run needs of it batches, sums by key id, arrivals and leaders; a source of kind `collected` reads them. Uses the
-deployment's configuration (window, keys, topics) and secret. Writes nothing beside the logs; call it as often as
-windows end.
+It writes batches, sums by key id, arrivals and leaders to a landing folder; a source of kind `collected` reads them. It
+uses the deployment's configuration (window, keys, topics) and secret. It writes nothing to the log directories. Call it
+once per window.
 """
 
 import argparse
@@ -30,10 +30,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--to", required=True, metavar="FOLDER", help="landing folder, or s3a://bucket/path")
     add_config_option(parser)
     add("--cluster", metavar="NAME", help="of the configuration; needed where it has several")
-    add("--host", default="", metavar="NAME", help="this host's folder; else its brokers' ids")
+    add("--host", default="", metavar="NAME", help="name of this host's folder; else its brokers' ids")
     add("--rate", type=float, default=50, metavar="MB", help="read at most this many MB/s (default 50)")
     add("--keep", type=parse_duration, default="P7D", metavar="TIME", help="delete parts after this time (default P7D)")
-    add("--as-of", type=parse_instant, metavar="TIME", help="now, for recordings")
+    add("--as-of", type=parse_instant, metavar="TIME", help="the present time of a recording")
     add_json_option(parser)
 
 

@@ -1,6 +1,6 @@
-"""Every setting with its type, default and meaning, from what reads the configuration.
+"""Prints every setting with its type, default and meaning.
 
---schema: as JSON schema, for editors (`# yaml-language-server: $schema=FILE` as first line of the configuration).
+--schema prints a JSON schema for editors (`# yaml-language-server: $schema=FILE` as first line of the configuration).
 """
 
 import argparse

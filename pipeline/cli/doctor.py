@@ -66,7 +66,7 @@ def examine(config_path: Path | None) -> Iterator[Finding]:
     else:
         yield Finding(name="configuration", found=f"clusters: {', '.join(config.clusters)}")
         yield from _examine_config(config)
-        found = "the password or token goes through the network in clear, where anyone between can read it: use TLS"
+        found = "the password or token is sent over the network in clear text: use TLS"
         yield from (Finding(name=name, found=found) for name in list_in_clear(config))
     yield _airflow()
 
@@ -103,11 +103,11 @@ def _examine_config(config: PipelineConfig) -> Iterator[Finding]:
         yield Finding(name="mail", found="no SMTP server configured: mails become files in the outbox folder")
     else:
         quick = smtp.model_copy(update={"timeout_s": min(smtp.timeout_s, _SMTP_TIMEOUT_S)})
-        advice = "correct mail.smtp in the configuration, or see why the server is away"
+        advice = "correct mail.smtp in the configuration, or find out why the server does not answer"
         yield _asked("mail", advice, lambda: probe(quick))
     for server in config.mail.alertmanagers:
         quick_server = server.model_copy(update={"timeout_s": min(server.timeout_s, _SMTP_TIMEOUT_S)})
-        advice = "correct mail.alertmanagers in the configuration, or see why the server is away"
+        advice = "correct mail.alertmanagers in the configuration, or find out why the server does not answer"
         yield _asked(f"Alertmanager {server.name}", advice, partial(_silences, quick_server))
 
 

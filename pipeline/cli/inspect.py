@@ -1,8 +1,8 @@
 """Shows what is in Kafka logs, without a broker.
 
-That is a row per segment, totals per topic-partition and broker, and whatever is wrong. PATH is a segment file, a
-partition directory, a log directory, or a tree that holds several brokers. Exits with 0 where anything was usable
-(problems are listed), with 3 where nothing was.
+It prints a row per segment, totals per topic-partition and broker, and all problems. PATH is a segment file, a
+partition directory, a log directory, or a tree that holds several brokers. Exits with 0 if anything was usable, and
+with 3 if nothing was.
 """
 
 import argparse

@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("incident", nargs="?", metavar="INCIDENT", help="such as K-JKT62CWA; without it the mutes are listed")
     add("--until", metavar="INSTANT", help="a date or an instant, UTC where it has no offset")
-    add("--reason", default="", help="why, for those who ask later")
+    add("--reason", default="", help="reason, shown in the list of mutes")
     add("--cluster", default=_ANYTHING, metavar="PATTERN", help="only clusters like this one")
     add("--subject", default=_ANYTHING, metavar="PATTERN", help="only subjects like this one: 'broker 4'")
     add("--rule", default=_ANYTHING, metavar="PATTERN", help="only rules like this one")

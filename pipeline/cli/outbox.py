@@ -16,7 +16,7 @@ _ALL = "all"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--retry", metavar="MESSAGE_ID", help="retry it with the next delivery, even if given up; `all`")
+    add("--retry", metavar="MESSAGE_ID", help="try it (or `all`) with the next delivery, even if given up")
     add("--daily", action="store_true", help="queue today's mail about all clusters, once (mail.daily)")
     add("--send", action="store_true", help="deliver now what is due; with --retry all: everything")
     add_config_option(parser)

@@ -155,16 +155,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--window",
         metavar="START/DURATION",
-        help="the windows to run, such as 2026-11-21T09:00:00Z/PT6H; else the last one that is over",
+        help="the windows to run, such as 2026-11-21T09:00:00Z/PT6H; else the newest one that has ended",
     )
     add("--cluster", metavar="NAME", help="only this cluster of the configuration")
-    add("--force", action="store_true", help="replace stored windows even where the source now holds less")
+    add("--force", action="store_true", help="replace stored windows even if the source now has fewer records")
     add(
         "--notify",
         action=argparse.BooleanOptionalAction,
         help="notify for all incidents or none (default: those of recent windows, mail.tell_within)",
     )
-    add("--verbose", action="store_true", help="also how many rows each table has")
+    add("--verbose", action="store_true", help="also print the number of rows of each table")
     add_json_option(parser)
 
 

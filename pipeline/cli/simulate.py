@@ -1,4 +1,4 @@
-"""Says what another producer version or setting would do with a traffic, brokers and delays included.
+"""Simulates a producer and its brokers, to predict the effect of another version or setting.
 
 SCENARIO is a built-in one (--list) or a file in YAML (--schema). Every variant is simulated with the same seeds; prints
 medians, and the range from 5 % to 95 % of the seeds.

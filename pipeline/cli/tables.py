@@ -1,6 +1,6 @@
-"""The data dictionary, from the declared tables.
+"""Prints the data dictionary.
 
-Without NAME: every table and what one row of it is. With NAME (`gold.broker_share`, or `broker_share`): its columns.
+Without NAME: every table, and the meaning of one row. With NAME (`gold.broker_share`, or `broker_share`): its columns.
 """
 
 import argparse

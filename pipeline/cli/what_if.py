@@ -43,11 +43,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_config_option(parser)
     add("--cluster", metavar="NAME", help="which cluster of the configuration; needed where there are several")
     several: dict[str, Any] = {"action": "append", "default": []}
-    add("--add-broker", metavar="ID[:RACK]", help="one more broker", **several)
-    add("--lose-broker", metavar="ID", type=int, help="a broker that is gone", **several)
-    add("--lose-rack", metavar="RACK", help="a rack whose brokers are gone", **several)
-    add("--resize-broker", metavar="ID=FACTOR", help="a broker of another size", **several)
-    add("--grow", metavar="TOPIC=FACTOR", help="a topic with more traffic, or less", **several)
+    add("--add-broker", metavar="ID[:RACK]", help="add this broker", **several)
+    add("--lose-broker", metavar="ID", type=int, help="this broker is lost", **several)
+    add("--lose-rack", metavar="RACK", help="all brokers of this rack are lost", **several)
+    add("--resize-broker", metavar="ID=FACTOR", help="multiply the capacity of this broker", **several)
+    add("--grow", metavar="TOPIC=FACTOR", help="multiply the traffic of this topic", **several)
     add("--reassignment", metavar="FILE", type=Path, help="JSON as kafka-reassign-partitions reads it")
     add("--plan", metavar="FILE", type=Path, help="write the reassignment that evens the load out to FILE")
     add(
@@ -57,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="most bytes that the plan may copy, such as 500GiB (default: max_moved_bytes)",
     )
     what_if_zones.add_options(parser)
-    add("--configured", action="store_true", help="each of the cluster's what_ifs in the configuration")
+    add("--configured", action="store_true", help="compute each of the what_ifs in the configuration")
     add_json_option(parser)
 
 

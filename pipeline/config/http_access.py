@@ -198,9 +198,9 @@ class HttpAccess(HttpLogin):
     """How a URL is read.
 
     Attributes:
-        timeout_s: For each answer, from asking to its last byte.
+        timeout_s: Seconds that an answer may take, from the request to its last byte.
         max_bytes: Most bytes of an answer, after decompression.
-        attempts: How often an answer of 429 or 5xx, or none, is asked for again, the first time included.
+        attempts: How often a request is tried, the first time included, if the answer is 429 or 5xx or there is none.
         redirects_to: Hosts (`host` or `host:port`) a redirect may lead to besides the one asked.
     """
 

@@ -118,15 +118,16 @@ class Mail(Section):
 
     Attributes:
         sender: Address that mails come from.
-        to: Who gets mails about clusters without `mail_to`, and about failed and late runs.
+        to: Recipients of mails about clusters without `mail_to`, and about failed and late runs.
         smtp: The mail server.
-        to_files: Without `smtp` mails become files at once, also where a server took some within the last 30 days.
-        webhooks: Where copies of mails are posted.
+        to_files: Without `smtp` mails become files at once, even if a server took some within the last 30 days.
+        webhooks: Webhooks that get a copy of each mail.
         alertmanagers: Alertmanagers that get incidents as alerts.
         digest_above: More changes than that in one window of a cluster share one message.
         daily: One mail a day to `to`, about all clusters: which are healthy, which have incidents, which were not judged.
-        mutes: File with what is muted, and until when; `partition-health mute` writes it.
-        tell_within: Windows that ended longer before the run notify nobody unless `--notify` is given, so backfills stay silent.
+        mutes: File with the mutes and their ends; `partition-health mute` writes it.
+        tell_within: No message is sent about windows that ended longer before the run, unless `--notify` is given, so
+            backfills send none.
         give_up_after: A message that cannot be delivered for that long is given up, with a note.
     """
 

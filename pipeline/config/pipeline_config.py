@@ -32,14 +32,14 @@ class Cluster(Section):
     """One Kafka cluster: where its data comes from and what is expected of its brokers.
 
     Attributes:
-        sources: Where its data comes from; records from one kind of source, which a live cluster may complete.
-        as_of: Now, where the data is a recording: the end of its last window.
+        sources: Sources of its data. Records come from one kind of source; a live cluster may be added to it.
+        as_of: For a recording: the time that counts as now, the end of its last window.
         topics: Patterns of topics to read, as `orders-*`, and with `!` in front of those to leave out; all by default.
-        partitioners: Current strategy by topic pattern, the first that fits; elsewhere it is inferred from the data.
+        partitioners: Current strategy by topic pattern (the first match counts); for other topics it is inferred.
         capacity: Weight of a broker by id; 1 where it is not named.
         producers: Settings of producers, by `client.id` and Kafka's names, where no source reports them.
-        owner: Who is responsible for the cluster: in mails, and as owner of the DAGs.
-        mail_to: Who gets its mails; `mail.to` where empty.
+        owner: Person or team responsible for the cluster; shown in mails and as owner of the DAGs.
+        mail_to: Recipients of its mails; `mail.to` if empty.
         time_zone: Zone whose times mails show next to UTC, such as Europe/Berlin.
         gate: Limits of the broker share rule.
         rules: Limits of further rules by name, field by field over the default ones.
@@ -148,22 +148,21 @@ class PipelineConfig(Section):
         warehouse: Folder of the Delta tables, or `s3a://bucket/path`.
         outbox: Folder where mails become files while `mail.smtp` is not set.
         window: Length of a window: whole minutes that divide an hour, or whole hours that divide a day.
-        grace: How long after a window's end it is ingested; where it is not set, half a window and five minutes at most.
-        late_after: A run that is not over so long after it was queued is reported as late.
+        grace: How long after its end a window is ingested; by default half a window, at most five minutes.
+        late_after: A run that has not ended this long after it was queued is reported as late.
         clusters: Kafka clusters by name.
-        candidates: What recorded traffic is replayed through; a default set without any.
+        candidates: Clients and settings that recorded traffic is replayed through; by default a built-in set.
         checkpoint_actions: Further actions of every gate's Checkpoint, as Great Expectations writes them: `type`, `name` and so on.
         replay: How the replay runs.
-        mail: Who is notified of incidents.
+        mail: Mails, webhooks and alerts about incidents.
         spark: Where Spark runs.
         airflow: Names in Airflow.
         keys: What is stored about the keys of records.
         report: Where the HTML report is written, and over which period.
-        metrics: Where measures go as metrics for Prometheus.
+        metrics: Measures published as metrics for Prometheus.
         retention: How long rows are kept after their date, by table or layer (`bronze`, `silver`, `gold`). Without an entry,
             and in the tables that incidents are computed from, for ever. `keys.retention` holds for hashes of keys.
-        sums_only: Drop record batches, arrivals, key traffic and hashes of keys once their window is replayed and judged,
-            and the one after it replayed.
+        sums_only: Drop record batches, arrivals, key traffic and hashes of keys once their window is replayed and judged, and the next one is replayed.
     """
 
     model_config = ConfigDict(defer_build=True)

@@ -13,9 +13,9 @@ class CandidateBroker(Section):
     """A broker as it would be.
 
     Attributes:
-        delay_ms: Delay of its responses, in place of the one found.
-        capacity: Its speed, as a multiple of the one found.
-        rack: Its `broker.rack`, in place of the one found.
+        delay_ms: Delay of its responses, in place of the measured one.
+        capacity: Its speed, as a multiple of the measured one.
+        rack: Its `broker.rack`, in place of the present one.
     """
 
     delay_ms: float | None = Field(None, ge=0, le=3_600_000)
@@ -36,8 +36,8 @@ class Candidate(Section):
             producer is put into one of the brokers' racks, at random, in each run anew.
         commit_every: How often the application commits its transactions, `100 ms` or `200 records`; without it as recorded.
         topics: Patterns such as `orders*`; without any, all topics.
-        brokers: What would be different about brokers, by id.
-        brokers_alike: Whether a broker that answers late would answer like the one in the middle.
+        brokers: Changes of brokers, by id.
+        brokers_alike: Whether all brokers would answer as fast as the median broker.
         partitions: Partition count, or a multiple of the topic's as in `x2`; without it the topic's own.
     """
 

@@ -48,13 +48,13 @@ class Gate(Section):
         resolve_ratio: Ratio below which it recovers; by default halfway between 1 and the limit.
         floor_bytes_per_s: Bytes per second below which a broker's load never fails.
         chance_level: False alarms allowed per window.
-        k: A broker fails above its limit in this many windows ...
+        k: A broker fails if it is above its limit in this many windows ...
         n: ... of the last this many.
         hash_luck: For a broker that only hash luck takes to its limit: `fail` judges it like any other, and the mail names the
             cause; `warn` never makes an incident of it.
         worsens_by: An open incident is reported again at this multiple of the largest value reported.
         repeat: It is also reported again after this time.
-        owner: Who is responsible; the cluster's owner where empty.
+        owner: Person or team responsible; the cluster's owner if empty.
         topics: Overrides by pattern such as `orders*`, the first that fits the topic that adds most to the broker's excess.
     """
 
@@ -107,7 +107,7 @@ class RuleOverride(Section):
     """Limits for some topics; keys not given stay.
 
     Attributes:
-        limit: Value from which a window is above.
+        limit: Value at which a window breaks the rule, or above.
         severity: `critical`, `warning` or `off`.
     """
 
@@ -120,7 +120,7 @@ class RuleSettings(Section):
     """Settings of a rule of `pipeline.rules`; `k`, `n`, `owner` and `topics` are as in `Gate`.
 
     Attributes:
-        limit: Value from which a window is above (`disk_hours_to_full`: from which down).
+        limit: Value at which a window breaks the rule, or above (`disk_hours_to_full`: or below).
         severity: `critical` makes incidents and fails the gate, `warning` only makes verdicts, `off` is not judged.
     """
 

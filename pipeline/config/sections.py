@@ -44,7 +44,7 @@ class AirflowNames(Section):
     """Names in Airflow.
 
     Attributes:
-        prefix: What the ids of DAGs and the names of assets and pool begin with.
+        prefix: Prefix of the ids of DAGs and of the names of assets and pool.
     """
 
     prefix: str = Field("partition_health_", pattern=r"^[A-Za-z0-9_.-]{0,100}$")
@@ -105,8 +105,8 @@ class Metrics(Section):
     Attributes:
         textfile_folder: Folder of node_exporter's textfile collector; a file per cluster is replaced in it as a whole.
         pushgateway: Pushgateway that gets the same, a group per cluster.
-        topics: How many topics have series, those with most bytes.
-        partitions: How many partitions have series, those farthest above their topic's mean.
+        topics: Series are made for at most so many topics, those with most bytes.
+        partitions: Series are made for at most so many partitions, those farthest above their topic's mean.
     """
 
     textfile_folder: ConfigPath | None = None
@@ -176,8 +176,8 @@ class Zones(Section):
         brokers: Zone of a broker by id, where its `broker.rack` is not its zone or it has none.
         clients: Zone by pattern of `client.id` or address, such as `checkout-a-*` or `10.1.*`, the first that fits; for
             clients that do not say their `client.rack` themselves.
-        weights: Part of the producers in each zone, in any unit, for those whose zone nothing says; by default each of the
-            brokers' zones counts alike.
+        weights: Proportions of producers per zone, for those whose zone is not known; by default equal for all zones of
+            brokers.
         price_per_gb: Price of 10^9 bytes from one zone to another, both directions together, in your currency.
     """
 

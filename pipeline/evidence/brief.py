@@ -38,25 +38,25 @@ class Cause(StrEnum):
 
 
 _MEANINGS = {
-    Cause.LEADERS: "it leads more partitions than its part; elect preferred leaders, or move some",
+    Cause.LEADERS: "it leads more than its part of the partitions; elect preferred leaders, or move some",
     Cause.TOPIC_MIX: "it leads partitions of busier topics; spread these over the brokers",
     Cause.PARTITION_SKEW: "its partitions get more than their topics' mean; look at keys, partitioner and batching of the producers",
-    Cause.HEAVY_KEYS: "single keys hold more than a partition's part; no hash and no rebalance spreads them, split or re-key them",
-    Cause.HASH_LUCK: "chance gives this to so many keys: real and lasting load, no fault of the partitioner; move partitions to other brokers now, more partitions or other keys even it out for good",
+    Cause.HEAVY_KEYS: "single keys have more bytes than a partition's fair part; split them or use other keys: no hash and no rebalance can spread a single key",
+    Cause.HASH_LUCK: "many keys hash to its partitions by chance, which is real and lasting load and no mistake of the partitioner; move partitions to other brokers now; more partitions, or other keys, even the load out for good",
     Cause.REMAINDER: "its partitions get more than their topics' mean; look at partitioner and batching of the producers, and at how fast the broker answers",
-    Cause.RACK_AWARE: "its topic's producers keep to leaders in their own rack, and its rack sends more than its part; give each rack leaders and capacity as it has producers, or set partitioner.rack.aware=false on them",
+    Cause.RACK_AWARE: "the topic's producers send to leaders in their own rack, and its rack has more than its part of the producers; give each rack leaders and capacity in proportion to its producers, or set partitioner.rack.aware=false on the producers",
 }
 _PLACING = frozenset({Cause.PARTITION_SKEW, Cause.REMAINDER, Cause.HASH_LUCK, Cause.RACK_AWARE})
 """What follows from how producers place records."""
 _NAMES = {Cause.REMAINDER: "neither heavy keys nor hash luck"}
 _IN_SHORT = {
-    Cause.LEADERS: "it leads more partitions than its part",
+    Cause.LEADERS: "it leads more than its part of the partitions",
     Cause.TOPIC_MIX: "it leads partitions of busier topics",
     Cause.PARTITION_SKEW: "its partitions get more than others of their topics",
     Cause.HEAVY_KEYS: "its partitions hold heavy keys",
     Cause.HASH_LUCK: "by chance many keys hash to its partitions",
-    Cause.REMAINDER: "producers send more to its partitions, whatever the keys",
-    Cause.RACK_AWARE: "rack-aware producers keep to their own rack",
+    Cause.REMAINDER: "producers send more to its partitions, not because of keys",
+    Cause.RACK_AWARE: "rack-aware producers send to leaders in their own rack",
 }  # the first screen's words, for a reader who does not know the terms
 
 
@@ -110,8 +110,7 @@ def explain_cause(evidence: BrokerShareEvidence) -> tuple[str, ...]:
     if evidence.causes is None:
         return ()
     largest, meaning = _largest(evidence.causes, evidence)
-    of_that = "what is " if meaning in _NAMES else ""
-    part = f", of that {of_that}{_NAMES.get(meaning, meaning)}" if meaning != largest else ""
+    part = f", and most of that is {_NAMES.get(meaning, meaning)}" if meaning != largest else ""
     topic = _find_topic(evidence, meaning)
     is_placing = meaning in _PLACING and topic in evidence.partitioners
     return (
@@ -131,7 +130,7 @@ def _describe_luck(evidence: BrokerShareEvidence) -> str:
     )
     more = f" and {len(lucky) - _MOST_PARTITIONS} more" if len(lucky) > _MOST_PARTITIONS else ""
     text = (
-        f"It is hot by hash luck: without it it would be at {format_ratio(evidence.broker.ratio_without_luck or 0.0)}, "
+        f"It is hot by hash luck: without hash luck it would be at {format_ratio(evidence.broker.ratio_without_luck or 0.0)}, "
         f"below the limit of {format_ratio(evidence.change.limit_value)}."
     )
     if shown:
@@ -150,7 +149,7 @@ _SENTENCES = re.compile(r"(?<=[.?!])\s+(?=[A-Z0-9])")
 _SAID_ELSEWHERE = ("the highest broker", "producers wait")  # by `Predicted` and `Effect`
 NOT_PREDICTED = "not predicted"
 _EVEN = 0.005  # a predicted range narrower than this is shown as one number
-WITHDRAWN = "withdrawn: windows that came late show that there was no incident"
+WITHDRAWN = "withdrawn: late windows show that there was no incident"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +169,7 @@ def describe_brief(evidence: IncidentEvidence) -> Brief:
     happened = [("Happened", format_name(event, _REASON_LENGTH)) for event in evidence.events]
     if evidence.merged:
         names = ", ".join(evidence.merged[:_MOST_MERGED])
-        happened.insert(0, ("Before", f"it was told as {names}, which is now this incident: windows came late"))
+        happened.insert(0, ("Before", f"it was reported as {names}; late windows show that this is the same incident"))
     place = next((at for at, (question, _) in enumerate(brief.facts) if question.startswith("Do")), len(brief.facts))
     return Brief(headline=brief.headline, facts=(*brief.facts[:place], *happened, *brief.facts[place:]))
 
@@ -179,7 +178,7 @@ def _since(evidence: IncidentEvidence, counted: str = "") -> str:
     change = evidence.change
     text = f"{format_clock(change.since_ms)} ({format_span(evidence.window.end_ms - change.since_ms)}){counted}"
     if change.moved_from_ms is not None:
-        text += f"; {format_clock(change.moved_from_ms)} was reported before; windows came late"
+        text += f"; {format_clock(change.moved_from_ms)} was reported before late windows came"
     return text
 
 
@@ -260,7 +259,7 @@ def _describe_source(evidence: IncidentEvidence) -> Brief:
         return Brief(headline=f"Source {source} is complete again", facts=(*over, do))
     effect = "brokers' shares of these windows are not judged"
     if not is_record_source(evidence.change.subject):
-        effect = "shares are judged without it; what it alone reports is unknown"
+        effect = "shares are judged without it; numbers that only it reports are unknown"
     return Brief(
         headline=f"Source {source} is incomplete or late",
         facts=(

@@ -154,14 +154,14 @@ LATENCY = Chart(
 
 def _say_room(rows: Rows) -> str:
     carried = format_percent(min(1.0, 1 / max(row["share_ratio"] for row in rows)))
-    says = f"As the load is spread now, the cluster can carry {carried} of what its brokers could together"
+    says = f"As the load is spread now, the cluster can carry {carried} of its brokers' total capacity"
     says += f"; then broker {rows[0]['broker_id']} is full."
     if full := [row["hours_to_full"] for row in rows if row["hours_to_full"] is not None]:
         says += f" The first disk is full in {format_count(min(full))} h."
     if ahead := [row for row in rows if row["highest_ratio"] is not None]:
         highest = max(ahead, key=lambda row: row["highest_ratio"])
         broker, ratio = highest["broker_id"], format_ratio(highest["highest_ratio"])
-        says += f" Of the next seven days' forecasts the highest is broker {broker} at {ratio} its fair share."
+        says += f" The highest forecast for the next seven days is broker {broker} at {ratio} its fair share."
     return says
 
 
@@ -202,7 +202,7 @@ def _format_wait(waited_ms: float) -> str:
 
 
 WAITING = Chart(
-    name="waiting", title="What holds producers up", says=_say_waiting,
+    name="waiting", title="What delays producers", says=_say_waiting,
     columns=(
         Words("client", "client_id"),
         ChartColumn("in the queue", "queue_time_ms", _format_wait),

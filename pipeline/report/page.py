@@ -48,12 +48,12 @@ def _say(rows: Rows) -> str:
     assumed = sum(row["size_bytes"] for row in produced if row["zone_source"] in {"assumed", "unknown"}) / whole
     costs = [row["cost_per_month"] for row in rows if row["cost_per_month"] is not None]
     money = f", {sum(costs):,.2f} a month at your price" if costs else ""
-    guess = f" Where producers of {assumed:.0%} of the bytes are is assumed." if assumed else ""
-    return f"{format_bytes(between)} go from zone to zone{money}; of what is produced {across / whole:.0%}.{guess}"
+    guess = f" The zones of producers of {assumed:.0%} of the bytes are assumed." if assumed else ""
+    return f"{format_bytes(between)} go between zones{money}, among them {across / whole:.0%} of the produced bytes.{guess}"
 
 
 ZONES = Chart(
-    name="zones", title="Bytes from zone to zone", says=_say, most_rows=_SHOWN,
+    name="zones", title="Bytes between zones", says=_say, most_rows=_SHOWN,
     columns=(
         Words("kind", "kind"),
         Words("zones", lambda row: f"{row['from_zone'] or 'not known'} to {row['to_zone'] or 'not known'}"),
@@ -150,7 +150,7 @@ def _draw_sections(asker: Asker, strip: TimeStrip, status: Status) -> tuple[Repo
         ),
         ReportSection(name="replay", title="What other clients and settings would change", rows=draw(REPLAY, BACK_TESTS)),
         *((ReportSection(name="zones", title="Zones", rows=zones),) if zones else ()),
-        ReportSection(name="quality", title="What this rests on", rows=draw(SOURCES, ABSTENTIONS, QUARANTINE)),
+        ReportSection(name="quality", title="Data behind this report", rows=draw(SOURCES, ABSTENTIONS, QUARANTINE)),
     )  # fmt: skip  # a table: short fields share a line
 
 

@@ -116,7 +116,7 @@ def _age(row: AnswerRow) -> str | None:
 
 def _say_sources(rows: Rows) -> str:
     lacking = sum(bool(row["missing"]) or (row["expected_count"] or 0) > row["arrived_count"] for row in rows)
-    return f"{lacking} of {len(rows)} sources lack something." if lacking else "Everything expected arrived."
+    return f"{lacking} of {len(rows)} sources are incomplete." if lacking else "All expected data arrived."
 
 
 def _say_count(name: str, some: str, none: str, rows: Rows) -> str:
@@ -136,7 +136,7 @@ SOURCES = Chart(
         ChartColumn("problems", "problem_count", format_count),
         Words("data gate", "is_trusted", lambda trusted: "passed" if trusted else "not passed"),
     ),
-    marks=(Point("bar", _part_arrived, legend="part of what was expected that arrived", start=0.0),),
+    marks=(Point("bar", _part_arrived, legend="part of the expected data that arrived", start=0.0),),
     is_marked=lambda row: _part_arrived(row) not in {None, 1.0}, note=lambda row: _reason(row["missing"] or ""),
 )  # fmt: skip  # a table: short fields share a line
 

@@ -39,11 +39,11 @@ def topics_of(broker: int, expected_share: float) -> Chart:
     def say(rows: Rows) -> str:
         left_out = rows[-1]["place"] + 1 - len(rows)
         between = f" {left_out} topics in between are in the numbers." if left_out else ""
-        what = "What a topic's bytes on this broker are above its fair part, in points of the cluster's bytes"
-        return f"{what}; over all topics they sum to its excess.{between}"
+        what = "Bytes of each topic on this broker above the broker's fair part, in percentage points of the cluster's bytes"
+        return f"{what}; all topics together make its excess.{between}"
 
     return Chart(
-        name="topics", says=say, select=select, title=f"Topics that make broker {broker} what it is",
+        name="topics", says=say, select=select, title=f"Topics that make broker {broker} hotter or cooler",
         values={"broker": f"{broker}", "expected_share": f"{expected_share!r}"},
         columns=(
             TOPIC,
@@ -61,7 +61,7 @@ def partitions_of(broker: int) -> Chart:
     return Chart(
         name="hot_partitions", values={"broker": f"{broker}"}, key="topic",
         title=f"Hottest partitions of broker {broker}",
-        says="What is above the mean of a topic's partitions is the sum of the last three, where it was split.",
+        says="The last three columns add up to the bytes above the mean of the topic's partitions, where these were split.",
         columns=(
             PARTITION,
             ChartColumn("over mean", "ratio_to_mean", format_ratio),
@@ -117,9 +117,9 @@ def _cell(row: AnswerRow, largest: int, broker: int) -> dict[str, Any]:
 HOT_KEYS = Chart(
     name="hot_keys", title="Heaviest keys",
     says=lambda rows: (
-        f"{heavy} of them hold more than a partition's part of their topic: no hash spreads these."
+        f"{heavy} of them have more bytes than a partition's fair part of their topic: no hash can spread them."
         if (heavy := sum(row["is_heavy"] for row in rows))
-        else "None of them holds more than a partition's part of its topic."
+        else "None of them has more bytes than a partition's fair part of its topic."
     ),
     columns=(
         Words("key", "key", str),
@@ -129,7 +129,7 @@ HOT_KEYS = Chart(
         ChartColumn("leader", "leader_id"),
     ),
     marks=(Point(lambda row: "hot" if row["is_heavy"] else "bar", "topic_ratio", start=0.0),),
-    legend=(("hot", "more than a partition's part: heavy"), ("bar", "part of its topic's bytes")), is_marked="is_heavy",
+    legend=(("hot", "more than a partition's fair part: heavy"), ("bar", "part of its topic's bytes")), is_marked="is_heavy",
     key="topic",
 )  # fmt: skip  # a table: short fields share a line
 
@@ -171,8 +171,8 @@ def yes_or_no(value: object) -> str:
 
 
 ADVICE = Chart(
-    name="advice", title="What to do, and what each action would bring",
-    says="Share over fair share of the broker, had the window's traffic met the action; best first.",
+    name="advice", title="What to do, and the effect of each action",
+    says="Share ratio that the broker would have had in this window after each action; best first.",
     columns=(
         Words("action", lambda row: f"{row['rank']}. {_plain('title', row)}", str),
         ranged("ratio after", "predicted_ratio", format_ratio),
@@ -195,7 +195,7 @@ def _say_promises(rows: Rows) -> str:
 
 
 KEPT_PROMISES = Chart(
-    name="promises", title="What became of earlier advice", says=_say_promises,
+    name="promises", title="Results of earlier advice", says=_say_promises,
     columns=(
         Words("action", lambda row: f"{row['subject']}: {_plain('title', row)}", str),
         ranged("promised", "corrected_ratio", format_ratio),
@@ -216,7 +216,7 @@ KEPT_PROMISES = Chart(
 def _say_replay(rows: Rows) -> str:
     baselines = [row for row in rows if row["is_baseline"]]
     return (
-        f"The topic's highest broker over the mean one, for the {len(baselines)} topics with most bytes. The current setup is "
+        f"Bytes of a topic's highest broker divided by the mean broker's, for the {len(baselines)} topics with most bytes. The current setup is "
         f"predicted as well: that back-test can be trusted for {sum(row['trust'] == Trust.TRUSTED for row in baselines)} of "
         f"{len(baselines)} topics."
     )
@@ -229,7 +229,7 @@ REPLAY = Chart(
         Words("candidate", lambda row: "back-test" if row["is_baseline"] else short_name(row["candidate"])),
         ranged("highest broker", "peak", format_ratio),
         ChartColumn("keys moved", "keys_moved_ratio", format_percent),
-        _if_trusted("latency_trust", ranged("half within", "latency_p50_ms", format_ms)),
+        _if_trusted("latency_trust", ranged("median latency", "latency_p50_ms", format_ms)),
         _if_trusted("batches_trust", ChartColumn("records per batch", "records_per_batch", "{:.1f}".format)),
         Words("trust", "trust", lambda trust: yes_or_no(trust == Trust.TRUSTED)),
     ),

@@ -127,7 +127,7 @@ def says_so(payload, planted):
     text = " ".join(text_of(message).split())
     assert f"({ratio:.2f}x, limit 1.20x)" in " ".join(str(message["Subject"]).split())
     assert "Why by chance many keys hash to its partitions, most in topic orders" in text
-    assert "It is hot by hash luck: without it it would be at 1.00x, below the limit of 1.20x." in text
+    assert "It is hot by hash luck: without hash luck it would be at 1.00x, below the limit of 1.20x." in text
     held = Counter(planted.partitions)
     mean = planted.key_count / planted.partition_count
     lucky = {p for p, count in held.items() if p % planted.broker_count == broker and count > mean}

@@ -215,7 +215,7 @@ def cause_of(live):
 def test_a_principal_that_may_only_read_gets_records_and_is_told_what_it_lacks(cluster, certificates, password):
     found = {c.name: c for c in examine_live_cluster(source(cluster.brokers[0].client_port, certificates[0]))}
     assert all(check.is_ok for check in found.values()), found
-    assert "2 partitions we may see" in found["connection"].found
+    assert "2 visible partitions" in found["connection"].found
     assert "record batches of orders-" in found["records"].found
     for question in ("replica sizes", "broker configs"):
         assert "not answered" in found[question].found
@@ -243,7 +243,7 @@ def test_a_client_certificate_is_a_login(cluster, certificates):
     ca_file, _, client_file = certificates
     found = {c.name: c for c in examine_live_cluster(mutual_tls(cluster, ca_file, client_file))}
     assert all(check.is_ok for check in found.values()), found
-    assert "2 partitions we may see" in found["connection"].found
+    assert "2 visible partitions" in found["connection"].found
     assert "record batches of orders-" in found["records"].found
 
 
@@ -289,7 +289,7 @@ def test_a_principal_that_may_see_nothing_is_told_which_permission_is_missing(cl
     wrong = {c.name: c for c in try_source("prod", stranger) if not c.is_ok}
     assert wrong.keys() == {"prod: live_cluster, connection"}
     (found,) = wrong.values()
-    assert "1 brokers, 0 partitions we may see" in found.found
+    assert "1 brokers, 0 visible partitions" in found.found
     assert "allow Describe and Read on the topics" in found.advice
 
 

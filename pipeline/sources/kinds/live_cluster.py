@@ -26,16 +26,17 @@ class LiveCluster(RecordSource, LiveSettings):
     """A running cluster, read through its brokers; with `log_directories` it provides state, and disks the records.
 
     Attributes:
-        bootstrap_servers: Brokers to ask first, `host:port`, a list or with commas; name three, so that no one of them is believed alone.
+        bootstrap_servers: Brokers to connect to first, `host:port`, as a list or with commas; name three, so that no
+            single broker is believed alone.
         client: How to connect.
         groups: Ask for consumer groups too.
         connect_timeout: How long to wait for a connection.
         request_timeout: How long to wait for an answer.
         fetch_bytes: Most bytes of one answer to a fetch.
-        read: How the records of a window are known: `record_batches` are fetched (exact, batches and producers known),
-            `offsets` only looks up offsets and sizes (records are an upper bound, bytes an estimate).
+        read: How records are counted: `record_batches` fetches them (exact, with batches and producers), `offsets` only
+            looks up offsets and sizes (records are an upper bound, bytes an estimate).
         sampling: What part of the records to read.
-        internal_topics: Read `__consumer_offsets` and its like too: they are load of brokers.
+        internal_topics: Also read `__consumer_offsets` and other internal topics: they are load of brokers, too.
         lateness: How long after a window its late records are looked for. A topic that takes records stamped further ahead is
             read to its end.
         read_timeout: How long a read may make no progress before the rest of it is given up.
@@ -119,5 +120,5 @@ class LiveCluster(RecordSource, LiveSettings):
         except (ConfigError, SourceUnreachableError) as error:
             advice = "export the variable that holds the secret, or correct the client settings"
             if isinstance(error, SourceUnreachableError):
-                advice = "correct the source's addresses or client settings, or see why the brokers are away"
+                advice = "correct the source's addresses or client settings, or find out why the brokers do not answer"
             yield Finding(name="", is_ok=False, found=str(error), advice=advice)

@@ -69,7 +69,7 @@ class ExporterUrls(PageFolder):
         brokers: URL by broker id.
         path: Where pages are kept: `<path>/<client or broker id>/<epoch ms>.prom`.
         interval: Time between two runs.
-        keep: How long pages are kept: a run that scrapes deletes older ones, whose samples are in tables.
+        keep: How long pages are kept; older ones are deleted, as their samples are in tables.
         keep_bytes: Most bytes of an exporter's pages together: the oldest are deleted first, the newest never.
     """
 

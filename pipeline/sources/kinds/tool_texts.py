@@ -19,7 +19,7 @@ class DumpLog(RecordSource):
     refused from the first of them on. The paths that were dumped name topic and partition.
 
     Attributes:
-        broker: Whose disk was dumped; without it no leader is known unless another source names one.
+        broker: Id of the broker whose disk was dumped; without it no leader is known unless another source names one.
     """
 
     rank = 30

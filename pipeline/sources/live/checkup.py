@@ -31,7 +31,7 @@ def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
     """Connects, then tries every question once; says what is lost where one is refused; errors as of `connect`."""
     with connect(source) as connection:
         metadata = admin.ask_metadata(connection)
-        counts = f"{len(metadata.brokers)} brokers, {len(metadata.partitions):,} partitions we may see"
+        counts = f"{len(metadata.brokers)} brokers, {len(metadata.partitions):,} visible partitions"
         is_any = bool(metadata.partitions)
         yield Finding(name="connection", is_ok=is_any, found=counts, advice="" if is_any else _NO_TOPIC_ADVICE)
         secrets = source.client.read_secrets()
@@ -48,7 +48,7 @@ def examine_live_cluster(source: LiveSettings) -> Iterator[Finding]:
             yield Finding(name=name, is_ok=False, found=found, advice="see why it is away")
         for address, said in metadata.dissenters.items():
             complaint = f"contradicts most brokers about the addresses or leaders {said}"
-            yield Finding(name=f"metadata of {address}", is_ok=False, found=complaint, advice="see what this broker is")
+            yield Finding(name=f"metadata of {address}", is_ok=False, found=complaint, advice="check this broker")
         if not metadata.partitions:  # brokers answer questions about nothing, allowed or not
             return
         brokers, partitions = list(metadata.brokers)[:1], list(metadata.partitions)[:1]

@@ -193,7 +193,7 @@ class _Wire:
                     return response
                 self._stream.settimeout(max(until_s - time.monotonic(), 0.001))
         except TimeoutError as error:
-            raise ProbeError("the broker took the request and does not answer") from error
+            raise ProbeError("the broker accepted the request but does not answer") from error
         except ssl.SSLError as error:
             raise ProbeError(f"the broker ended TLS: {error.reason}: does it want a client certificate?") from error
         except (OSError, KafkaError, struct.error):  # the last: an answer without a correlation id
@@ -218,7 +218,7 @@ def _log_in(wire: _Wire, host: str, settings: ClientSettings, secrets: Secrets) 
     if reply is None:
         raise ProbeError("the broker closed the connection at the login")
     if reply.error_code == IllegalSaslStateError.errno:
-        reason = "a login was tried on a port that asks for none: security.protocol should be without SASL"
+        reason = "a login was tried on a port that needs none: set security.protocol without SASL"
         raise ProbeError(reason, is_final=True)
     if reply.error_code == UnsupportedSaslMechanismError.errno:
         offered = ", ".join(reply.mechanisms)
@@ -248,7 +248,7 @@ def _take_answer(mechanism: Any, answer: bytes) -> None:
     try:
         mechanism.receive(answer)
     except (ValueError, LookupError, TypeError) as error:
-        raise ProbeError("what the broker answers to the login is no such answer", is_final=True) from error
+        raise ProbeError("the broker's answer to the login is malformed", is_final=True) from error
 
 
 def _ask_metadata(wire: _Wire, settings: ClientSettings) -> None:

@@ -33,7 +33,7 @@ def test_rack_aware_producers_are_the_cause_where_no_key_is():
     aware = replace(new_evidence(), partitioners={"orders": "java-builtin-rack-aware"})
     for causes in (batching, replace(batching, heavy_keys_term=None)):
         hot = replace(aware, causes=causes)
-        assert name_cause(hot) == "rack-aware producers keep to their own rack, most in topic orders"
+        assert name_cause(hot) == "rack-aware producers send to leaders in their own rack, most in topic orders"
         assert advise_cause(hot).startswith("give each rack leaders and capacity as it has producers, or set")
         said, partitioner = explain_cause(hot)
         assert (
@@ -44,4 +44,4 @@ def test_rack_aware_producers_are_the_cause_where_no_key_is():
     assert name_cause(crowded).endswith("most in topic orders")  # nobody sends payments by racks
     assert name_cause(replace(aware, causes=SPLIT)).startswith("its partitions hold heavy keys")
     plain = replace(aware, causes=batching, partitioners={"orders": "java-builtin"})
-    assert name_cause(plain) == "producers send more to its partitions, whatever the keys, most in topic orders"
+    assert name_cause(plain) == "producers send more to its partitions, not because of keys, most in topic orders"

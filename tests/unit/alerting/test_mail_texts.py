@@ -161,7 +161,7 @@ def test_a_table_too_wide_for_the_text_wraps_its_widest_words_only():
     ("terms", "said"),
     [
         ((0.01, -0.01, 0.2), "Most of it is partition skew: its partitions get more than their topics' mean"),
-        ((0.2, -0.01, 0.01), "Most of it is leaders: it leads more partitions than its part"),
+        ((0.2, -0.01, 0.01), "Most of it is leaders: it leads more than its part of the partitions"),
         ((-0.2, 0.4, 0.0), "Most of it is topic mix: it leads partitions of busier topics"),
     ],
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pipeline.alerting.incident_mail import describe_broker_share, promises_section
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS, new_evidence, new_promise, resolved_evidence
 
-TITLE = "What was promised, and what came of it"
+TITLE = "Earlier advice, and its result"
 KEPT = new_promise()
 LEFT = new_promise(
     action="move_leaders", topic="", rank=2, title="hand over leadership of 3 partitions", carried_out_ms=None,

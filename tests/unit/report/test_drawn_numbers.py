@@ -83,7 +83,7 @@ DRAWN = {
     "replay": {
         "highest broker": ranged("peak"),
         "keys moved": of("keys_moved_ratio"),
-        "half within": ranged("latency_p50_ms"),
+        "median latency": ranged("latency_p50_ms"),
         "records per batch": of("records_per_batch"),
     },
     "back_tests": {

@@ -61,7 +61,7 @@ def test_the_first_screen_says_what_is_wrong_since_when_and_what_to_do(page):
     assert header.one("h1").text == headline
     facts = {pair.one("dt").text: pair.one("dd").text for pair in header.one("dl").all("div")}
     assert facts["Since"] == "2026-11-21 03:00 UTC (3 h), in 3 of the last 4 windows"
-    assert facts["Why"].startswith("producers send more to its partitions, whatever the keys, most in topic ")
+    assert facts["Why"].startswith("producers send more to its partitions, not because of keys, most in topic ")
     assert facts["Do first"].startswith("set linger.ms=5 on producers of ")
     assert facts["Predicted"] == "share then 35.0 % [33.3, 36.7], enough to resolve it"
 

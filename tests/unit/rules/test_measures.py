@@ -116,7 +116,7 @@ def test_a_mail_that_leaves_late_looks_forward(as_of_hours, ends):
     change = new_change("new", T0_MS, rule="topic_peak", subject="topic orders", value=3.0, limit_value=0.0)
     as_of_ms = T0_MS + round(as_of_hours * HOUR_MS)
     evidence = IncidentEvidence(cluster="c", change=change, window_ms=HOUR_MS, limits_at="rules.x", as_of_ms=as_of_ms)
-    assert f"Next look: the window that ends at 2026-11-21 {ends}" in describe_rule(evidence).footer[-1]
+    assert f"The next window to be judged ends at 2026-11-21 {ends}" in describe_rule(evidence).footer[-1]
 
 
 def led(partition, *terms, window=0):
