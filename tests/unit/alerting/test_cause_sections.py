@@ -13,7 +13,7 @@ PARTITION = HotPartition(topic="orders", partition=3, size_bytes=9_000, hash_luc
 
 def test_the_largest_part_of_the_skew_is_what_is_explained():
     (said,) = explain_cause(replace(new_evidence(), causes=SPLIT))
-    assert said.startswith("Most of it is partition skew, of that heavy keys: single keys hold more")
+    assert said.startswith("Most of it is partition skew, and most of that is heavy keys: single keys have more")
     (said,) = explain_cause(replace(new_evidence(), causes=replace(SPLIT, heavy_keys_term=None)))
     assert "look at keys, partitioner and batching" in said
     assert explain_cause(replace(new_evidence(), causes=None)) == ()
@@ -34,11 +34,11 @@ def test_rack_aware_producers_are_the_cause_where_no_key_is():
     for causes in (batching, replace(batching, heavy_keys_term=None)):
         hot = replace(aware, causes=causes)
         assert name_cause(hot) == "rack-aware producers send to leaders in their own rack, most in topic orders"
-        assert advise_cause(hot).startswith("give each rack leaders and capacity as it has producers, or set")
-        said, partitioner = explain_cause(hot)
-        assert (
-            "Most of it is partition skew, of that rack-aware producers: its topic's producers keep to leaders" in said
+        assert advise_cause(hot).startswith(
+            "give each rack leaders and capacity in proportion to its producers, or set"
         )
+        said, partitioner = explain_cause(hot)
+        assert "and most of that is rack-aware producers: the topic's producers send to leaders" in said
         assert partitioner.startswith("The producers of orders use the rack-aware partitioner of Kafka clients 4.4")
     crowded = replace(aware, causes=replace(batching, rack_aware_term=0.16), topics=("payments", "orders"))
     assert name_cause(crowded).endswith("most in topic orders")  # nobody sends payments by racks

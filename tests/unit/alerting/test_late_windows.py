@@ -64,7 +64,7 @@ def test_the_next_mail_says_once_that_the_start_moved(tmp_path):
     told = mails(run)
     (name,) = {row["incident_id"] for row in incidents(run)}
     text = " ".join(told[f"{name}-resolved"].get_body(("plain",)).get_content().split())
-    assert f"{format_clock(T0_MS + 10 * MINUTE_MS)} was reported before; windows came late" in text
+    assert f"{format_clock(T0_MS + 10 * MINUTE_MS)} was reported before late windows came" in text
     assert "was reported before" not in told[f"{name}-new"].get_body(("plain",)).get_content()
 
 
@@ -88,7 +88,7 @@ def test_what_was_told_and_is_not_true_is_withdrawn_and_its_id_is_not_given_agai
     assert first["incident_id"] == end["incident_id"] != again["incident_id"]
     ended = first["incident_id"]
     text = mails(run)[f"{ended}-withdrawn"].get_body(("plain",)).get_content()
-    assert "windows that came late show that there was no incident" in " ".join(text.split())
+    assert "late windows show that there was no incident" in " ".join(text.split())
 
 
 def test_a_window_between_two_makes_them_one_and_says_so(tmp_path):
@@ -104,7 +104,7 @@ def test_a_window_between_two_makes_them_one_and_says_so(tmp_path):
     assert going_on["since"] == next(row["since"] for row in rows if row["incident_id"] == old)
     judge(run, windows("A.", first=2))
     text = " ".join(mails(run)[f"{new}-resolved"].get_body(("plain",)).get_content().split())
-    assert f"it was told as {old}, which is now this incident" in text
+    assert f"it was reported as {old}; late windows show" in text
 
 
 def test_an_end_in_a_window_without_the_subject_is_told(tmp_path):

@@ -68,4 +68,4 @@ def test_the_text_names_key_type_default_and_meaning(capsys):
     assert max(map(len, lines)) < 160
     assert "candidates: list of mapping, default: a set of its own, see --json" in lines
     at = lines.index('grace: duration, default "PT5M"')
-    assert lines[at + 1].startswith("    How long after a window's end it is ingested;")
+    assert lines[at + 1].startswith("    How long after its end a window is ingested;")

@@ -175,4 +175,4 @@ def test_a_login_s_answer_that_is_none_is_named(challenge):
     settings = ClientSettings(**client, sasl_username="u", sasl_password_variable="P")
     with answering_broker(answer) as port:
         found = probe_broker("127.0.0.1", port, settings, Secrets("pw"), timeout_s=5, log_in=True)
-    assert "is no such answer" in found.reason
+    assert "is malformed" in found.reason
