@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import gc
 import ipaddress
 import socket
 import ssl
@@ -66,6 +67,14 @@ def test_a_message_nobody_took_is_an_error_with_the_servers_words(handler, said,
     assert said in str(raised.value)
     assert f"smtp://127.0.0.1:{smtp.port}" in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_connection_over_which_nobody_took_a_message_is_closed_while_the_error_lives(tmp_path):
+    with serving(Full()) as smtp, pytest.raises(DeliveryError) as raised:
+        send(smtp, tmp_path)
+    sockets = [one for one in gc.get_objects() if isinstance(one, socket.socket) and one.fileno() >= 0]
+    assert raised.value
+    assert [one for one in sockets if f"', {smtp.port})>" in repr(one)] == []
 
 
 def test_a_connection_cut_after_the_servers_250_is_a_delivery(tmp_path):

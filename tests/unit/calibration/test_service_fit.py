@@ -79,6 +79,8 @@ def test_what_trails_from_the_minute_before_is_taken_out():
     assert found.request_latency_avg_ms == pytest.approx(5 * 1000 / 49.5)
     for other in (None, replace(before, end_ms=before.end_ms - 1)):
         assert take_out_stale(node, other) == node
+    unknown = take_out_stale(minute(1, 2.0, 3.0), minute(0, None, 60.0))
+    assert unknown.request_latency_avg_ms == pytest.approx(3.0)  # nothing is known to have been sent before
 
 
 def test_a_quick_minute_is_not_taken_for_one_of_the_slow_ones_that_follow():

@@ -1,7 +1,9 @@
 """The doctor on folders and servers that are there, and on ones that are not."""
 
 import json
+from importlib import metadata
 
+import numpy as np
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.handlers import Sink
@@ -57,6 +59,12 @@ def test_what_is_missing_is_named(folder, capsys, monkeypatch):
     code, wrong, _ = examined(folder, capsys)
     assert code == 2
     assert set(wrong) == {"Delta jars", "warehouse", "tables", "demo: log_directories"}
+
+
+def test_packages_that_are_missing_or_not_as_pinned_are_named(folder, capsys, monkeypatch):
+    monkeypatch.setattr(metadata, "requires", lambda _: ["numpy<1", "nowhere-to-be-had", "pytest; extra == 'other'"])
+    code, wrong, _ = examined(folder, capsys)
+    assert (code, wrong) == (2, {"packages": f"numpy is {np.__version__}, not <1; nowhere-to-be-had is missing"})
 
 
 def test_a_window_that_airflow_cannot_schedule_is_named(folder, capsys):
