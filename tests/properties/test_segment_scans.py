@@ -104,15 +104,15 @@ def test_damaged_files_are_read_alike_whatever_the_chunks(tmp_path, segment, dam
 
 
 @SETTINGS
-@given(payload=st.binary(max_size=60), record_count=st.integers(0, 4), header=st.booleans())
-def test_any_payload_is_read_alike(tmp_path, payload, record_count, header):
+@given(payload=st.binary(max_size=60), record_count=st.integers(0, 4), header=st.booleans(), more=st.integers(0, 2))
+def test_any_payload_is_read_alike(tmp_path, payload, record_count, header, more):
     """Bytes of no meaning behind a sound checksum: kernels and plain Python parse or refuse them alike."""
     body = b"\0\0\0\1\1\0" if header else b""
     batch = make_batch(
         [Record(offset=0, timestamp_ms=0, key=None, value=None)],
         last_offset=5,
         record_count=record_count,
-        payload=write_varint(len(body)) + body + payload if header else payload,
+        payload=write_varint(len(body) + more) + body + payload if header else payload,
     )
     path = tmp_path / "segment.log"
     path.write_bytes(batch)
