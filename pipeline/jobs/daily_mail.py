@@ -7,7 +7,7 @@ from pipeline.alerting.message import render_message
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.model.incident import IncidentChange
 from pipeline.model.verdict import Verdict
-from pipeline.model.window import DAY_MS, END_OF_TIME_MS, HOUR_MS, TimeWindow, milliseconds_of
+from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, milliseconds_of
 from pipeline.runs import JobReport
 from pipeline.storage.outbox import queue
 from pipeline.storage.rows import load_rows
@@ -35,7 +35,8 @@ def _look_at(config: PipelineConfig, name: str, now_ms: int) -> ClusterDay:
     end_ms = (now_ms if as_of is None else milliseconds_of(as_of)) - milliseconds_of(config.grace)
     end_ms -= end_ms % window_ms
     day_ms = end_ms - DAY_MS
-    starts_ms = _find_judged(config, name, TimeWindow(day_ms, END_OF_TIME_MS))
+    # not later: a clock that was ahead leaves such windows
+    starts_ms = _find_judged(config, name, TimeWindow(day_ms, end_ms + window_ms))
     newest_ms = max(starts_ms or _find_judged(config, name, TimeWindow(0, day_ms)), default=None)
     changes = values_of(IncidentChange, load_rows(config.warehouse, INCIDENTS, cluster=name))
     ended = {one.incident_id for one in changes if not one.is_open}

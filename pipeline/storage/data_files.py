@@ -5,6 +5,7 @@ A file that also holds rows of other windows is written anew without those repla
 
 import calendar
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
@@ -117,7 +118,7 @@ def commit_once(
 
 
 def _remove(file: Mapping[str, Any], written: Files) -> RemoveAction:
-    at_ms = max((one["written_at_ms"] for one in written), default=file["modification_time"])
+    at_ms = max((one["written_at_ms"] for one in written), default=time.time_ns() // 1_000_000)
     values, path, size = format_partition(file.get("partition")), file["path"], file["size_bytes"]
     return RemoveAction(path, data_change=True, deletion_timestamp=at_ms, size=size, partition_values=values)
 

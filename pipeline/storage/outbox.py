@@ -103,10 +103,11 @@ def mark_posted_again(warehouse: Folder, message_ids: Iterable[str], *, now_ms: 
 
 
 def empty_delivered(warehouse: Folder, before_ms: int) -> int:
-    """Takes the payload, which fills the table, of messages delivered before a moment; tells of how many."""
+    """Takes the payload, which fills the table, of messages delivered, or posted again, before a moment; tells of how many."""
     if not has_table(table_path(warehouse, ALERT_OUTBOX)):
         return 0
-    is_old = f"payload <> X'' AND delivered_at < {format_datafusion_instant(before_ms)}"
+    before = format_datafusion_instant(before_ms)
+    is_old = f"payload <> X'' AND delivered_at < {before} AND coalesce(next_attempt_at, delivered_at) < {before}"
     count: int = load_rows(warehouse, ALERT_OUTBOX, columns=("message_id",), where=is_old).num_rows
     if count:
         commit(warehouse, ALERT_OUTBOX, methodcaller("update", updates={"payload": "X''"}, predicate=is_old))

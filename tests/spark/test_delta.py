@@ -2,6 +2,9 @@
 
 import contextlib
 import datetime as dt
+import os
+import re
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -104,6 +107,19 @@ def test_a_row_of_arrays_is_read_without_the_others(spark, tmp_path, write):
     groups = [file.row_group(number).num_rows for file in files for number in range(file.num_row_groups)]
     assert sum(groups) == 12
     assert max(groups) <= 3
+
+
+def test_an_old_file_that_nothing_replaces_stays_for_those_who_read_it(warehouse):
+    """It counted as replaced when it was written: the next vacuum took it from under its readers."""
+    by_sail(None, rows_of((0, 1, 10)), warehouse, windows=windows(0))
+    folder, ago_s = table_path(warehouse, LOADS), time.time() - 8 * 86_400
+    (file,), commit = folder.rglob("*.parquet"), max((folder / "_delta_log").glob("*.json"))
+    os.utime(file, (ago_s, ago_s))
+    aged = re.sub(r'"modificationTime":\d+', f'"modificationTime":{round(1000 * ago_s)}', commit.read_text())
+    commit.write_text(aged)
+    by_sail(None, rows_of(), warehouse, windows=windows(0))
+    assert DeltaTable(folder).file_uris() == []
+    assert DeltaTable(folder).vacuum(168, full=True) == []
 
 
 @every

@@ -173,9 +173,9 @@ def run(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> Jo
     samples = SampleQuestion(span=run.span, window_ms=run.window_ms, now_ms=run.now_ms, pause=pause, clock=clock)
     metrics = windows.leave_out_others(read_metrics(run.cluster, samples), reading)
     if reading.live is None and not reading.tree.directories and not reading.groups and metrics.is_empty:
-        wrong = (*reading.problems.values(), *metrics.problems.values())
-        causes = "; ".join(f"{p.path}: {p.reason}" for problems in wrong for p in problems) or "all empty"
-        raise NothingUsableError(f"cluster {run.cluster_name}: no source holds anything: {causes}")
+        wrong = (one for of in (*reading.problems.values(), *metrics.problems.values()) for one in of)
+        causes = name_some("no source holds anything:", [f"{one.path}: {one.reason}" for one in wrong])
+        raise NothingUsableError(f"cluster {run.cluster_name}: {causes or 'no source holds anything: all empty'}")
     ensure_tables(run.warehouse)
     withdraw_lost(run.warehouse, run.cluster_name, TimeWindow(max(0, run.as_of_ms - CATCH_UP_MS), END_OF_TIME_MS))
     with open_staging_folder(run.warehouse) as folder:

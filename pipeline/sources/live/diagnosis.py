@@ -4,7 +4,9 @@ Each address is asked once, step by step as a client would; after a refused logi
 References: Kafka protocol guide (ApiVersions v0, SaslHandshake v1, SaslAuthenticate v0, Metadata v1), KIP-255, RFC 7628, RFC 6749 4.4.
 """
 
+import asyncio
 import importlib
+import json
 import socket
 import ssl
 import struct
@@ -24,6 +26,7 @@ from pipeline.sources.live.settings import ClientSettings, LiveSettings, Secrets
 
 OAUTHBEARER, AWS_MSK_IAM = "OAUTHBEARER", "AWS_MSK_IAM"
 _TIMEOUT_S = 10.0
+_MOST_TOKEN_BYTES = 1 << 20
 _EARLY_S = 60.0  # a token is renewed so long before it expires
 
 
@@ -63,15 +66,24 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         url, scope = self._settings.sasl_oauthbearer_token_endpoint_url or "", self._settings.sasl_oauthbearer_scope
         form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
         login = (self._settings.sasl_username or "", self._secrets.password or "")
+
+        async def ask() -> bytes:
+            body, client = bytearray(), httpx.AsyncClient(timeout=_TIMEOUT_S, headers={"Accept-Encoding": "identity"})
+            async with asyncio.timeout(_TIMEOUT_S), client, client.stream("POST", url, data=form, auth=login) as reply:
+                reply.raise_for_status()
+                async for part in reply.aiter_raw():
+                    body += part
+                    if len(body) > _MOST_TOKEN_BYTES:
+                        raise ValueError(f"more than {_MOST_TOKEN_BYTES:,} bytes")
+            return bytes(body)
+
         try:
-            reply = httpx.post(url, data=form, auth=login, timeout=_TIMEOUT_S)
-            reply.raise_for_status()
-            answer: dict[str, Any] = reply.json()
+            answer: dict[str, Any] = json.loads(asyncio.run(ask()))
             if "access_token" not in answer:
                 raise SourceUnreachableError(f"{url} gives no access_token")
         except httpx.HTTPStatusError as error:
             raise SourceUnreachableError(f"{url} refuses {login[0]}: HTTP {error.response.status_code}") from error
-        except (httpx.HTTPError, ValueError, TypeError) as error:
+        except (httpx.HTTPError, TimeoutError, ValueError, TypeError) as error:
             raise SourceUnreachableError(f"{url} gives no token: {type(error).__name__}: {error}") from error
         return answer
 

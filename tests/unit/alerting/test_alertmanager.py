@@ -20,7 +20,7 @@ from pipeline.jobs import deliver_alerts
 from pipeline.jobs.raise_incidents import queue_messages
 from pipeline.model.incident import incident_of
 from pipeline.model.window import DAY_MS, HOUR_MS
-from pipeline.storage.outbox import mark_failed, reported_changes, undelivered
+from pipeline.storage.outbox import empty_delivered, mark_failed, reported_changes, undelivered
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
@@ -138,6 +138,9 @@ def test_an_alert_goes_on_while_no_window_of_its_incident_is_judged(tmp_path):
             deliver_alerts.run(run.config, None, now_ms=run.now_ms + hours * HOUR_MS)
     first = [["K-00000001", "K-00000002"], ["K-00000002"]]
     assert site.lists == [*first, ["K-00000001"], ["K-00000001"]]  # after 25 hours, and after 50
+    empty_delivered(run.config.warehouse, run.now_ms + 32 * HOUR_MS)  # as a month later
+    (kept,) = (row for row in load_rows(run.config.warehouse, ALERT_OUTBOX).to_pylist() if row["payload"])
+    assert kept["incident_id"] == "K-00000001"
     write_mutes(run.config.mail.mutes, (Mute(until="2036-01-01", incident="K-00000001"),))
     assert keep_firing(run.config, now_ms=run.now_ms + 80 * HOUR_MS) == []
     run.config.mail.mutes.write_text("[")

@@ -25,7 +25,7 @@ RECORDED_MS = END_MS - 30 * DAY_MS
 JUDGED_MS = {
     "well": (END_MS - MINUTE_MS, END_MS),
     "hot": (T0_MS,),
-    "stopped": (T0_MS - DAY_MS,),
+    "stopped": (T0_MS - DAY_MS, END_MS + 400 * DAY_MS),  # then the clock was ahead
     "recorded": (RECORDED_MS - DAY_MS - MINUTE_MS, RECORDED_MS - DAY_MS, RECORDED_MS - MINUTE_MS, RECORDED_MS),
     "worse": (T0_MS,),
 }

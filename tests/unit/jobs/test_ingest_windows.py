@@ -4,6 +4,8 @@ import pytest
 
 from pipeline.cli.run import list_undone
 from pipeline.config_file import load_config
+from pipeline.errors import NothingUsableError
+from pipeline.jobs import ingest
 from pipeline.jobs.ingest.windows import _list_unknown_leaders, describe_other_lengths, find_newest_window
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import plan_runs
@@ -115,3 +117,11 @@ def test_windows_that_are_left_undone_are_said(tmp_path, stored, said):
     span = TimeWindow(window(said[0]).start_ms, window(said[-1]).end_ms)
     command = f"`partition-health run --window {span} --config "
     assert note.startswith(f"2 windows before it, {span}, were not ingested: {command}")
+
+
+def test_of_many_sources_that_hold_nothing_some_are_named(tmp_path):
+    folders = [str(tmp_path / f"gone-{number}") for number in range(1_000)]
+    run = plan(tmp_path, 0, 0, START_MS + MINUTE_MS, sources=[{"kind": "log_directories", "paths": folders}])
+    with pytest.raises(NothingUsableError, match=r"gone-0: No such file or directory, .* and 995 more") as raised:
+        ingest.run(None, run)
+    assert len(str(raised.value)) < 5 * len(folders[0]) + 500

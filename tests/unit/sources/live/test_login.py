@@ -3,7 +3,11 @@
 import hashlib
 import hmac
 import json
+import socket
 import sys
+import threading
+import time
+from contextlib import suppress
 from types import ModuleType, SimpleNamespace
 from urllib.parse import quote
 
@@ -11,7 +15,8 @@ import pytest
 from kafka.net.sasl import get_sasl_mechanism
 from pydantic import ValidationError
 
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, SourceUnreachableError
+from pipeline.sources.live import diagnosis
 from pipeline.sources.live.diagnosis import ClientCredentials, login_options
 from pipeline.sources.live.settings import ClientSettings, Secrets
 
@@ -112,3 +117,32 @@ def test_a_token_without_a_time_that_can_be_is_asked_for_each_time(monkeypatch, 
     )
     provider = ClientCredentials(ClientSettings.model_validate(OAUTH), Secrets("s"))
     assert [provider.token(), provider.token(), len(asked)] == ["t", "t", 2]
+
+
+ANSWERS = {
+    "one that drips": (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"x", 0.1),
+    "one without an end": (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * (1 << 16), 0.0),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_answer_of_a_token_server_has_one_deadline_and_an_end(monkeypatch, answer):
+    monkeypatch.setattr(diagnosis, "_TIMEOUT_S", 1.0)
+    head, part, pause_s = ANSWERS[answer]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.sendall(head)
+                for _ in range(100):
+                    connection.sendall(part)
+                    time.sleep(pause_s)
+
+        threading.Thread(target=serve, daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/token"
+        settings = OAUTH | {"sasl.oauthbearer.token.endpoint.url": url}
+        began_s = time.monotonic()
+        with pytest.raises(SourceUnreachableError, match=r"gives no token: (TimeoutError|ValueError: more than)"):
+            ClientCredentials(ClientSettings.model_validate(settings), Secrets("s")).token()
+        assert time.monotonic() - began_s < 5
