@@ -1,7 +1,8 @@
 """Judges scored windows: broker shares, further rules, and whether every source arrived. Writes nothing."""
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from pipeline.alerting.incidents import load_open
 from pipeline.model.verdict import HISTORY_FACTOR, BrokerLoad, Verdict
@@ -18,6 +19,10 @@ from pipeline.verdicts.broker_share import judge_broker_share
 from pipeline.verdicts.rules import judge_rules
 from pipeline.verdicts.sources import SkippedWindow, SourceBeginning, SourceStatus
 
+_AT_ONCE = 24  # windows whose measures are loaded at once
+_MOVING = """
+    SELECT window_start, sum(reassigning_count) AS moving FROM topics WHERE reassigning_count > 0
+    GROUP BY window_start ORDER BY window_start"""
 _BEGINNINGS = """
     SELECT source, min(window_start) AS asked, min(CASE WHEN arrived_count > 0 THEN window_start END) AS brought
     FROM status GROUP BY source"""
@@ -60,7 +65,7 @@ def judge_further_rules(
     rules = run.cluster.rules
     reach = _reach(run, first_ms, max(rule.n for rule in rules.values()))
     return judge_rules(
-        run.values(RuleMeasure, RULE_MEASURES, reach),
+        _load_measures(run, reach),
         rules,
         chance_level=run.cluster.gate.chance_level,
         judged_from_ms=first_ms,
@@ -69,17 +74,22 @@ def judge_further_rules(
     )
 
 
+def _load_measures(run: RunContext, reach: Sequence[TimeWindow]) -> Iterator[RuleMeasure]:
+    """Window by window; so many are in memory at once, however long ago the first one was that is judged."""
+    starts_ms = sorted(run.starts_in((RULE_MEASURES,), reach))
+    for at in range(0, len(starts_ms), _AT_ONCE):
+        part = [run.window_at(start_ms) for start_ms in starts_ms[at : at + _AT_ONCE]]
+        yield from sorted(run.values(RuleMeasure, RULE_MEASURES, part), key=attrgetter("window_start_ms"))
+
+
 def find_reassignments(run: RunContext, windows: Sequence[TimeWindow]) -> dict[int, SkippedWindow]:
     """Windows at whose end a reassignment ran: what it copies, and leaders on their way, say nothing of balance."""
-    moving: Counter[int] = Counter()
-    for start_ms, count in run.tuples(TOPIC_HEALTH, windows, "window_start_ms", "reassigning_count"):
-        moving[start_ms] += count
+    moving = run.query(_MOVING, windows, topics=TOPIC_HEALTH)
     return {
         start_ms: SkippedWindow(
             "incomplete", f"a reassignment of {count:,} partition{'' if count == 1 else 's'} was running"
         )
-        for start_ms, count in moving.items()
-        if count
+        for start_ms, count in tuples_of(moving, "window_start_ms", "moving")
     }
 
 

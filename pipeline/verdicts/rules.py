@@ -12,13 +12,13 @@ until it was well in k windows. What every subject measured is in `gold.rule_mea
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, groupby
 
 from pipeline.config.rules import Gate, RuleSettings
 from pipeline.measures.chance import significant
 from pipeline.model.number_text import format_name, say_more
 from pipeline.model.verdict import BLIND, Verdict, VerdictKind
-from pipeline.model.window import format_instant
+from pipeline.model.window import HOUR_MS, format_instant
 from pipeline.rules import BROKER_SHARE, RULES, SOURCE_ARRIVAL, format_measure
 from pipeline.rules.brokers import EVENT_RULES
 from pipeline.rules.rule import RuleMeasure
@@ -38,19 +38,16 @@ def judge_rules(
 ) -> tuple[Verdict, ...]:
     """Verdicts by window, rule and subject, of subjects that are above or have not been well for n windows since.
 
-    `measures`: one per rule, subject and window; those of rules without `settings` are left out. `chance_level`: false
+    `measures`: one per rule, subject and window, hour by hour; those of rules without `settings` are left out. `chance_level`: false
     alarms allowed per rule and window. Windows before `judged_from_ms` are history. In `skipped` ones rules that need
     all records are not judged, and count neither as above nor as well. `still_open`: rules and subjects of incidents
     open before the first.
     """
-    windows: dict[tuple[int, str], list[RuleMeasure]] = defaultdict(list)
-    for measure in measures:
-        windows[measure.window_start_ms, measure.rule].append(measure)
     recent: dict[tuple[str, str], deque[bool]] = {}
     well: dict[tuple[str, str], int] = {}  # windows judged and found well since the last one above
     waiting = set(still_open)
     verdicts = []
-    for (start_ms, name), rows in sorted(windows.items()):
+    for (start_ms, name), rows in _by_window(measures):
         rows.sort(key=lambda row: row.subject)
         chances = [row.p_value for row in rows if row.p_value is not None]
         by_chance = iter(significant(chances, chance_level).tolist()) if chances else iter(())
@@ -78,6 +75,15 @@ def judge_rules(
             if since < rule.n and is_new:
                 verdicts.append(_verdict(row, rule, sum(seen), skip, is_above=is_above))
     return tuple(verdicts)
+
+
+def _by_window(measures: Iterable[RuleMeasure]) -> Iterator[tuple[tuple[int, str], list[RuleMeasure]]]:
+    """Measures by window and rule, ascending; those of an hour are held at once."""
+    for _, of_hour in groupby(measures, lambda one: one.window_start_ms // HOUR_MS):
+        windows: dict[tuple[int, str], list[RuleMeasure]] = defaultdict(list)
+        for measure in of_hour:
+            windows[measure.window_start_ms, measure.rule].append(measure)
+        yield from sorted(windows.items())
 
 
 def list_events(verdicts: Iterable[Verdict]) -> tuple[tuple[int, str], ...]:

@@ -13,6 +13,7 @@ from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.health import RULE_MEASURES
 from pipeline.tables.incidents import INCIDENTS
+from tests.memory import tracing_memory
 from tests.unit.alerting.examples import MINUTE_MS, T0_MS
 from tests.unit.alerting.test_queue_messages import a_run, change, queue, verdict_of
 
@@ -84,3 +85,22 @@ def test_what_was_delivered_is_not_looked_at(tmp_path):
     one, other = pending(run.warehouse)
     mark_delivered(run.warehouse, one.message_id, delivered_to="x", now_ms=T0_MS)
     assert [message.message_id for message in pending(run.warehouse)] == [other.message_id]
+
+
+def test_to_judge_a_window_of_long_ago_takes_no_memory_of_all_that_was_measured_since(tmp_path):
+    """Each window that was judged later is judged again: a run of a year ago took more memory than a machine has."""
+    run = a_run(tmp_path, notify=False)
+    ensure_tables(run.warehouse, (RULE_MEASURES, INCIDENTS))
+    peaks = []
+    for minutes in (range(60), range(60, 1_200)):
+        measures = [
+            RuleMeasure(T0_MS + minute * MINUTE_MS, "below_min_isr", f"topic t{number}", 0.0, "none", f"t{number}")
+            for minute in minutes
+            for number in range(30)
+        ]
+        run.replace(RULE_MEASURES, measures, [run.window_at(T0_MS + minute * MINUTE_MS) for minute in minutes])
+        del measures
+        with tracing_memory() as read_peak:
+            assert judge_health.judge_further_rules(run, T0_MS) == ()
+            peaks.append(read_peak())
+    assert peaks[1] < 2 * peaks[0]
