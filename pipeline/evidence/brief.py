@@ -114,7 +114,7 @@ def explain_cause(evidence: BrokerShareEvidence) -> tuple[str, ...]:
     topic = _find_topic(evidence, meaning)
     is_placing = meaning in _PLACING and topic in evidence.partitioners
     return (
-        f"Most of it is {largest}{part}: {_MEANINGS[meaning]}.",
+        f"Most of the excess is {largest}{part}: {_MEANINGS[meaning]}.",
         *((_describe_luck(evidence),) if evidence.is_hash_luck else ()),
         *((describe_partitioner(topic, evidence.partitioners[topic]),) if is_placing else ()),
     )

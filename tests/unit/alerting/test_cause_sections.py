@@ -13,7 +13,7 @@ PARTITION = HotPartition(topic="orders", partition=3, size_bytes=9_000, hash_luc
 
 def test_the_largest_part_of_the_skew_is_what_is_explained():
     (said,) = explain_cause(replace(new_evidence(), causes=SPLIT))
-    assert said.startswith("Most of it is partition skew, and most of that is heavy keys: single keys have more")
+    assert said.startswith("Most of the excess is partition skew, and most of that is heavy keys: single keys")
     (said,) = explain_cause(replace(new_evidence(), causes=replace(SPLIT, heavy_keys_term=None)))
     assert "look at keys, partitioner and batching" in said
     assert explain_cause(replace(new_evidence(), causes=None)) == ()

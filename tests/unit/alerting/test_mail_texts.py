@@ -160,9 +160,9 @@ def test_a_table_too_wide_for_the_text_wraps_its_widest_words_only():
 @pytest.mark.parametrize(
     ("terms", "said"),
     [
-        ((0.01, -0.01, 0.2), "Most of it is partition skew: its partitions get more than their topics' mean"),
-        ((0.2, -0.01, 0.01), "Most of it is leaders: it leads more than its part of the partitions"),
-        ((-0.2, 0.4, 0.0), "Most of it is topic mix: it leads partitions of busier topics"),
+        ((0.01, -0.01, 0.2), "Most of the excess is partition skew: its partitions get more than their topics' mean"),
+        ((0.2, -0.01, 0.01), "Most of the excess is leaders: it leads more than its part of the partitions"),
+        ((-0.2, 0.4, 0.0), "Most of the excess is topic mix: it leads partitions of busier topics"),
     ],
 )
 def test_the_largest_cause_is_told_with_what_it_means(terms, said):
