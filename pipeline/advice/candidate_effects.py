@@ -9,59 +9,82 @@ from pipeline.advice.carried_out import Row
 from pipeline.advice.following import Doubts, Ends
 from pipeline.advice.recommendations import CandidateEffect
 from pipeline.config.replay import Candidate
+from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.number_text import format_name, format_percent, format_ratio
 from pipeline.model.verdict import BrokerLoad
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import Use, parse_version
+from pipeline.simulator.clients.producer_configs import JAVA, OLDEST, list_configs
 
 CONFIG_LINE, UPGRADE, PARTITIONER, PARTITIONS, REKEY, LOSES_ORDER = 1, 2, 3, 5, 6, 7
 TRUSTED = "trusted"
+WITH_CARE = "Take it with care"
+_NEEDS_JAVA = "It takes a Java client 3.3+ without `partitioner.class`."
+_OPPOSITE = {"true": "false", "false": "true"}
 
 
-def describe_candidate(candidate: Candidate, topic: str, comparison: Row) -> tuple[str, int, str] | None:
-    """Title, cost, caveat of a candidate by its row of the comparison; None for no advice, as another family's client."""
-    name = format_name(topic)
-    moved = comparison.get("keys_moved_ratio") or 0.0
-    caveat = f"{moved:.0%} of its keys would go to other partitions: their order is at risk once." if moved else ""
-    trust = comparison.get("trust") or TRUSTED
-    if trust != TRUSTED:
-        caveat = f"{caveat} Take it with care: the replay of this topic is {trust}.".strip()
+def describe_candidate(
+    candidate: Candidate, topic: str, comparison: Row, *, has_fixed_count: bool = False
+) -> tuple[str, int, str] | None:
+    """Title, cost, caveat of a candidate by its row of the comparison; None for no advice, as another family's client.
+
+    Nor is there any where a topic's use rests on which partition a key is in: its count is fixed.
+    """
+    name, baseline = format_name(topic), comparison.get("baseline") or ""
+    partitioner = candidate.partitioner or comparison.get("partitioner") or baseline
+    trust, moved = comparison.get("trust") or TRUSTED, comparison.get("keys_moved_ratio") or 0.0
+    caveats = [] if trust == TRUSTED else [f"{WITH_CARE}: the replay of this topic is {trust}."]
+    ignores_keys = partitioner != baseline and _use_of_built_in(partitioner) and STRATEGIES[partitioner].ignores_keys
     if candidate.brokers or candidate.brokers_alike:
         return None  # a what-if about brokers is nothing a producer can do
+    if has_fixed_count and (candidate.partitions is not None or ignores_keys):
+        return None
+    if ignores_keys and comparison.get("keyed_record_count") == 0:
+        return None  # there are no keys to ignore
+    if ignores_keys:
+        caveats += ["Records of one key are then in no order, and in all partitions.", _NEEDS_JAVA]
+    elif moved:
+        caveats.append(f"{moved:.0%} of its keys would go to other partitions: their order is at risk once.")
     if candidate.partitions is not None:
         count = comparison.get("partition_count")
         title = f"give {name} {count} partitions" if count else f"give {name} more partitions"
-        return title, PARTITIONS, caveat
-    if _use_of_built_in(candidate.partitioner or "") and STRATEGIES[candidate.partitioner or ""].ignores_keys:
-        if comparison.get("keyed_record_count") == 0:
-            return None  # there are no keys to ignore
+        return title, PARTITIONS, " ".join(caveats)
+    found = _describe_client(candidate, name, baseline, partitioner)
+    if found is None:
+        return None
+    title, cost = found
+    if cost == UPGRADE and STRATEGIES[baseline].is_default and not ignores_keys:
+        caveats.append("Unset `partitioner.class` where it is set: it would stay.")
+    if ignores_keys and cost != UPGRADE and not candidate.config:
         title = f"let producers of {name} ignore keys (`partitioner.ignore.keys=true`)"
-        return title, LOSES_ORDER, "Records of one key are then in no order."
-    found = _describe_client(candidate, name, comparison.get("baseline") or "")
-    return None if found is None else (*found, caveat)
+    return title, LOSES_ORDER if ignores_keys else cost, " ".join(caveats)
 
 
-def _describe_client(candidate: Candidate, name: str, baseline: str) -> tuple[str, int] | None:
-    settings = ", ".join(f"`{key}={value}`" for key, value in sorted(candidate.config.items()))
-    also = f" and set {settings}" if settings else ""
-    partitioner = candidate.partitioner or baseline
-    is_outdated = baseline in STRATEGIES and STRATEGIES[baseline].is_outdated
+def _describe_client(candidate: Candidate, name: str, baseline: str, partitioner: str) -> tuple[str, int] | None:
+    known, built_in = STRATEGIES.get(baseline), _use_of_built_in(partitioner)
+    changed = ", ".join(f"`{key}={value}`" for key, value in sorted(list_settings(candidate, baseline).items()))
+    also = f" and set {changed}" if changed else ""
+    if known is None:
+        return None
+    # what the producers were configured with, which an upgrade leaves as it is
+    is_set = known.client == JAVA and not known.is_default and _use_of_built_in(baseline) is None
+    unset = " without `partitioner.class`" if is_set else ""
     if candidate.client is not None:
-        is_upgrade = _is_built_in_java(candidate.client) and is_outdated
-        return (f"upgrade producers of {name} to client {candidate.client}{also}", UPGRADE) if is_upgrade else None
+        is_upgrade = _is_built_in_java(candidate.client) and known.is_outdated
+        return (f"upgrade producers of {name} to client {candidate.client}{unset}{also}", UPGRADE) if is_upgrade else None
     if partitioner == baseline:
-        return (f"set {settings} on producers of {name}", CONFIG_LINE) if settings else None
-    built_in = _use_of_built_in(partitioner)
-    if built_in is not None and baseline == RACK_AWARE:
-        changed = ", ".join(f"`{key}={value}`" for key, value in sorted(list_settings(candidate, baseline).items()))
-        return f"set {changed} on producers of {name}", CONFIG_LINE
-    if built_in is not None and is_outdated:
-        setting = f" with `{built_in.setting}`" if not built_in.is_default else ""
-        return f"upgrade producers of {name} to Kafka client {built_in.since}+{setting}{also}", UPGRADE
-    if partitioner.startswith("java-builtin") and baseline.startswith("java-"):
-        return f"use {partitioner} for producers of {name}{also}", PARTITIONER
-    return None
+        client = known.client
+        own = list_configs(client, known.uses[0].since or OLDEST[client]) if client in OLDEST else {}
+        is_theirs = changed and own.keys() >= candidate.config.keys()
+        return (f"set {changed} on producers of {name}", CONFIG_LINE) if is_theirs else None
+    if built_in is None or known.client != JAVA:
+        return None  # of another family of clients, or no improvement
+    if parse_version(known.uses[0].since or "0") < parse_version(built_in.since):
+        return f"upgrade producers of {name} to Kafka client {built_in.since}+{unset}{also}", UPGRADE
+    what = f"set {changed}" if changed else "unset `partitioner.class`"
+    title = f"{what} on producers of {name}{unset if changed else ''}"
+    return title, CONFIG_LINE if baseline == RACK_AWARE else PARTITIONER
 
 
 def _is_built_in_java(client: str) -> bool:
@@ -94,14 +117,14 @@ def format_config_diff(candidate: Candidate, topic: str, title: str, baseline: s
 def list_settings(candidate: Candidate, baseline: str = "") -> dict[str, str | None]:
     """Settings of the producer that a candidate changes against the `baseline` strategy; those of its partitioner too."""
     settings = dict(candidate.config)
-    built_in = _use_of_built_in(candidate.partitioner or "")
-    if built_in is not None and not built_in.is_default:
-        setting, _, value = built_in.setting.partition("=")
-        settings[setting] = value
-    if built_in is not None and RACK_AWARE in {baseline, candidate.partitioner} and baseline != candidate.partitioner:
-        settings["partitioner.rack.aware"] = str(candidate.partitioner == RACK_AWARE).lower()
-        if candidate.partitioner == RACK_AWARE:
-            settings.setdefault("client.rack", "<the producer's rack>")
+    built_in, before = _use_of_built_in(candidate.partitioner or ""), _use_of_built_in(baseline)
+    if built_in is not None and baseline != candidate.partitioner:
+        for use, is_on in ((before, False), (built_in, True)):
+            if use is not None and not use.is_default:
+                setting, _, value = use.setting.partition("=")
+                settings[setting] = value if is_on else _OPPOSITE[value]
+    if settings.get("partitioner.rack.aware") == "true":
+        settings.setdefault("client.rack", "<the producer's rack>")  # without it a producer does not start
     return settings
 
 
@@ -181,7 +204,7 @@ def find_rekeyings(
     effects = []
     for topic, topic_id, count, top_ratio, best_peak in sorted(topics, key=itemgetter(0, 1)):
         heavy = by_topic.get((topic, topic_id), {})
-        if not count or max(map(abs, heavy.values()), default=0) <= _WORTH * total:
+        if not count or topic in KAFKA_TOPICS or max(map(abs, heavy.values()), default=0) <= _WORTH * total:
             continue
         left = {load.broker_id: load.size_bytes - heavy.get(load.broker_id, 0.0) for load in shares}
         ratios = {load.broker_id: left[load.broker_id] / total / load.expected_share for load in shares}

@@ -167,11 +167,17 @@ def _check(cluster: PlacedCluster, change: ClusterChange) -> None:
 def plan_even(cluster: PlacedCluster, *, target_ratio: float, max_moved_bytes: int | None = None) -> ReassignmentPlan:
     """Plans to empty dead brokers, then to bring every broker below a share ratio, by leaders alone where that suffices."""
     restored, is_cut = replace_dead(cluster.partitions, cluster.brokers, max_moved_bytes=max_moved_bytes)
-    copied = sum(one.moved_bytes for one in _moves(cluster.partitions, {_key(p): p.replicas for p in restored}))
-    left = None if max_moved_bytes is None else max_moved_bytes - copied
-    plan = plan_leaders(restored, cluster.brokers, target_ratio=target_ratio)
+    taken: Counter[int] = Counter()
+    for before, after in zip(cluster.partitions, restored, strict=True):
+        taken.update(dict.fromkeys({*after.replicas} - {*before.replicas}, before.size_bytes))
+    brokers = [
+        one if one.free_bytes is None else replace(one, free_bytes=one.free_bytes - taken[one.broker_id])
+        for one in cluster.brokers
+    ]
+    left = None if max_moved_bytes is None else max_moved_bytes - taken.total()
+    plan = plan_leaders(restored, brokers, target_ratio=target_ratio)
     if plan.peak_ratio > target_ratio:
-        plan = plan_replicas(restored, cluster.brokers, target_ratio=target_ratio, max_moved_bytes=left)
+        plan = plan_replicas(restored, brokers, target_ratio=target_ratio, max_moved_bytes=left)
     planned = {(m.topic, m.partition): m.new_replicas for m in plan.moves}
     # A move that leaves all replicas where they are makes the first of them the leader.
     moves = _moves(cluster.partitions, {_key(p): p.replicas for p in restored} | planned, also=planned)

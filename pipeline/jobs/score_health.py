@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pipeline.measures.chance import slot_ms
 from pipeline.measures.outages import Outage, find_absent, sum_known_ms
 from pipeline.measures.zone_plans import ZoneLoads
+from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.runs import JobReport, Row, RunContext
@@ -30,7 +31,7 @@ from pipeline.tables.values import tuples_of
 from pipeline.transforms import shares as share_sums
 from pipeline.transforms.arithmetic import HALF, join_squares
 from pipeline.transforms.latency import HISTORY_WINDOWS, compare_latency
-from pipeline.transforms.topic_health import count_replicas, measure_groups, measure_topic_health
+from pipeline.transforms.topic_health import count_replicas, list_fixed_topics, measure_groups, measure_topic_health
 from pipeline.transforms.zone_traffic import WindowZones, list_zone_loads, measure_zone_traffic, sum_rack_aware_bytes
 
 _MEASURED = (PARTITION_HEALTH, BROKER_SHARE, TOPIC_HEALTH, GROUP_BALANCE, HOT_KEYS, LATENCY, ZONE_TRAFFIC)
@@ -115,6 +116,7 @@ def measure_window(run: RunContext, window: TimeWindow) -> dict[str, pa.Table]:
         replicas=count_replicas(state, {outage.broker_id for outage in outages if outage.covers(window.end_ms)}),
         brokers=brokers,
         consumer_groups=pl.DataFrame(described).filter(pl.col("window_start") == start),
+        fixed_topics=list_fixed_topics(state, KAFKA_TOPICS),
         cluster=run.cluster_name,
     )
     zones = load_window_zones(run, window, pl.DataFrame(state), brokers.to_dicts(), pl.DataFrame(described))

@@ -64,6 +64,7 @@ class TopicCounts:
     broker_count: int  # brokers that may lead partitions
     consumer_count: int  # members of its largest consumer group; 0 where none is known
     seed: int  # from `derive_window_seed`
+    has_fixed_count: bool = False  # more partitions would break its use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +89,9 @@ def measure_topic(topic: TopicCounts) -> TopicMeasures:
     by_key = topic.keyed_ratio >= 0.5 and topic.effective_key_count is not None
     units = topic.effective_key_count if by_key else topic.batch_unit_count
     peak, p_value, method = _chance_of_peak(topic, units, by_key=by_key)
+    brokers, consumers = 0 if topic.has_fixed_count else topic.broker_count, topic.consumer_count
     advised, reason = advise_partition_count(
-        count, broker_count=topic.broker_count, consumer_count=topic.consumer_count, is_keyed=topic.keyed_ratio > 0
+        count, broker_count=brokers, consumer_count=consumers, is_keyed=topic.keyed_ratio > 0
     )
 
     def cv_of(unit_count: float | None) -> float | None:

@@ -36,7 +36,7 @@ TOPIC_HEALTH = windowed(
     bigint("reassigning_count", "Partitions a reassignment is moving.", "partitions"),
     bigint("not_preferred_count", "Partitions led by another replica than the preferred one.", "partitions"),
     double("replica_size_spread", "Largest over smallest replica of a partition when read, the widest of the topic.", "ratio", volatile=True),
-    bigint("advised_partition_count", "Next count that brokers and consumers divide evenly; NULL where the present one does.", "partitions", nullable=True),
+    bigint("advised_partition_count", "Next count that brokers and consumers divide evenly; NULL where the present one does, or has to stay.", "partitions", nullable=True),
     string("advice", "Why, in words; '' for none."),
     bigint("unknown_replicas_count", "Partitions whose replicas nobody observed: they count in none of the counts above.", "partitions", nullable=True),
     bigint("unknown_min_isr_count", "Partitions whose `min.insync.replicas` no broker tells.", "partitions", nullable=True),

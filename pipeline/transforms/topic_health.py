@@ -32,6 +32,7 @@ def measure_topic_health(
     replicas: pl.DataFrame,
     brokers: pl.DataFrame,
     consumer_groups: pl.DataFrame,
+    fixed_topics: Collection[str],
     cluster: str,
 ) -> pa.Table:
     """Rows of `gold.topic_health` without cluster, from tables of the same windows; `cluster` seeds what is drawn."""
@@ -49,11 +50,12 @@ def measure_topic_health(
         .join(able.agg(_distinct("broker_id").alias("broker_count")), on="window_start", how="left")
         .with_columns(*zeros, unknown)
     )
-    counts = [field.name for field in fields(TopicCounts) if field.name != "seed"]
+    counts = [field.name for field in fields(TopicCounts) if field.name not in {"seed", "has_fixed_count"}]
     measured = []
     for start, topic, *values in topics.select("window_start", "topic", *counts).iter_rows():
         seed = derive_window_seed(cluster, milliseconds_of(start), topic)
-        measured.append(measure_topic(TopicCounts(**dict(zip(counts, values, strict=True)), seed=seed)))
+        known = {**dict(zip(counts, values, strict=True)), "has_fixed_count": topic in fixed_topics}
+        measured.append(measure_topic(TopicCounts(**known, seed=seed)))
     rows = topics.drop(_INPUTS).to_arrow()
     for name in (field.name for field in fields(TopicMeasures)):
         column = pa.array([getattr(row, name) for row in measured], ARROW_TYPES[TOPIC_HEALTH.column(name).type])
@@ -84,6 +86,14 @@ def _sum_partitions(partition_health: pl.DataFrame, loads: pl.DataFrame) -> pl.D
 def match_compacted(state: pa.Table) -> pa.ChunkedArray:
     """Whether `cleanup.policy` holds compact, by row of `bronze.cluster_state`; NULL where brokers do not tell it."""
     return pc.match_substring(_look_up(state, "cleanup.policy", ""), "compact")
+
+
+def list_fixed_topics(state: pa.Table, own_topics: Collection[str]) -> set[str]:
+    """Topics that take no more partitions: compacted ones, whose old records stay where they are, Kafka's and Kafka Streams' own."""
+    topic, is_compacted = pl.col("topic"), pl.col("is_compacted").fill_null(value=True)
+    of_streams = topic.str.contains("-(changelog|repartition)$")
+    topics = pl.DataFrame(state.select(["topic"]).append_column("is_compacted", match_compacted(state)))
+    return set(topics.filter(is_compacted | of_streams | topic.is_in(list(own_topics)))["topic"])
 
 
 def _look_up(state: pa.Table, name: str, default: str) -> pa.ChunkedArray:

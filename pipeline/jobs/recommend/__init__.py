@@ -10,6 +10,7 @@ from pipeline.advice.following import Doubts, HotBroker, LeaderReplay, list_new_
 from pipeline.advice.recommendations import CandidateEffect, plan_following, recommend
 from pipeline.config.replay import IN_USE
 from pipeline.jobs.recommend.promises import PromiseLedger, find_keyed, read_answers
+from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.number_text import format_name
 from pipeline.model.placement import Brokers, Leaders, Partitions, PlacedPartition, PlacementBroker
 from pipeline.model.promise import Promise, PromiseScore, Recommendation
@@ -26,10 +27,12 @@ from pipeline.tables.health import PROMISES, RECOMMENDATIONS, TOPIC_HEALTH
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
 from pipeline.tables.values import row_of, tuples_of
+from pipeline.transforms.topic_health import list_fixed_topics
 
 ReplayLeaders: TypeAlias = Callable[[Leaders, Mapping[str, float]], LeaderReplay]  # errors widen ranges
 
 _FOLLOWING = 0.5
+_FULLEST = 0.9  # part of a disk that plans may fill: one that is full stops its broker
 
 
 def run(run: RunContext, windows: Windows, replay_of: Callable[[TimeWindow], ReplayLeaders] | None = None) -> JobReport:
@@ -135,7 +138,8 @@ def load_placement(run: RunContext, window: TimeWindow) -> tuple[list[PlacedPart
     brokers_then = _observed_next(run, BROKERS, window, ("broker_id",), "is_fenced")
     registered = {row["broker_id"]: row for row in brokers_then}
     rooms = {
-        broker_id: max(0, min(total - used for used, total in fillings.values()))  # a replica may come to any of them
+        # a replica may come to any of them
+        broker_id: max(0, min(round(_FULLEST * total) - used for used, total in fillings.values()))
         for broker_id, row in registered.items()
         if (fillings := dict(disk_fillings(run.cluster.disk_bytes, *(row[name] for name in DISK_COLUMNS))))
     }
@@ -239,11 +243,14 @@ def _effects(
         if not row["is_baseline"] and row["candidate"] in candidates and row["share"] is not None:
             placed[row["candidate"], row["topic"]].append(row)
     compared = {(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, (window,))}
+    fixed = list_fixed_topics(run.load(CLUSTER_STATE, (window,), ("topic", "configs", "state_source")), KAFKA_TOPICS)
     effects = []
     for (name, topic), rows in sorted(placed.items()):
-        comparison = compared.get((name, topic), {})
+        comparison, has_fixed_count = compared.get((name, topic), {}), topic in fixed
         baseline = comparison.get("baseline") or ""
-        described = candidate_effects.describe_candidate(candidates[name], topic, comparison)
+        described = candidate_effects.describe_candidate(
+            candidates[name], topic, comparison, has_fixed_count=has_fixed_count
+        )
         if described is not None:
             title, cost, caveat = described
             ratios = candidate_effects.predict_ratios(shares, rows, topic_bytes=sizes[topic])

@@ -54,6 +54,7 @@ def test_nothing_is_predicted_where_a_doubted_replay_is_large_or_was_never_teste
 
 
 OLD = {"baseline": "java-sticky-2.4"}
+STAYS = "Unset `partitioner.class` where it is set: it would stay."
 
 
 CANDIDATES = {
@@ -63,13 +64,17 @@ CANDIDATES = {
         OLD,
         ("set `linger.ms=5` on producers of orders", 1, ""),
     ),
-    "an upgrade": ({"partitioner": "java-builtin"}, OLD, ("upgrade producers of orders to Kafka client 3.3+", 2, "")),
+    "an upgrade": (
+        {"partitioner": "java-builtin"},
+        OLD,
+        ("upgrade producers of orders to Kafka client 3.3+", 2, STAYS),
+    ),
     "more partitions": (
         {"partitions": "x2"},
         {**OLD, "partition_count": 24, "keys_moved_ratio": 0.5},
         ("give orders 24 partitions", 5, "50% of its keys would go to other partitions: their order is at risk once."),
     ),
-    "a client": ({"client": "4.1.1"}, OLD, ("upgrade producers of orders to client 4.1.1", 2, "")),
+    "a client": ({"client": "4.1.1"}, OLD, ("upgrade producers of orders to client 4.1.1", 2, STAYS)),
     "the client in use": ({"client": "3.2.3"}, OLD, None),
     "an older client": ({"client": "3.2.3"}, {"baseline": "java-builtin"}, None),
     "another family's client": ({"client": "librdkafka 2.16.0"}, OLD, None),
@@ -95,6 +100,82 @@ def test_candidates_in_words(settings, comparison, expected):
     assert describe_candidate(Candidate(name="x", **settings), "orders", comparison) == expected
 
 
+IGNORES = {"partitioner": "java-builtin-ignore-keys"}
+AWARE = {"config": {"partitioner.rack.aware": "true"}}
+NO_ORDER = (
+    "Records of one key are then in no order, and in all partitions. It takes a Java client 3.3+ without "
+    "`partitioner.class`."
+)
+UNSET = "upgrade producers of orders to Kafka client 3.3+ without `partitioner.class`"
+IGNORED = "let producers of orders ignore keys (`partitioner.ignore.keys=true`)"
+CLIENTS = {
+    "librdkafka has no such setting": (IGNORES, {"baseline": "librdkafka-consistent_random"}, None),
+    "nor has Sarama": (IGNORES, {"baseline": "sarama-hash"}, None),
+    "nor a client that nobody knows": (IGNORES, {"baseline": "as recorded"}, None),
+    "Java has": (IGNORES, {"baseline": "java-builtin"}, (IGNORED, 7, NO_ORDER)),
+    "Java before 3.3 has none": (
+        IGNORES,
+        OLD,
+        ("upgrade producers of orders to Kafka client 3.3+ and set `partitioner.ignore.keys=true`", 7, NO_ORDER),
+    ),
+    "a doubt is said of that, too": (
+        IGNORES,
+        {"baseline": "java-builtin", "trust": "not trustworthy: x"},
+        (IGNORED, 7, f"Take it with care: the replay of this topic is not trustworthy: x. {NO_ORDER}"),
+    ),
+    "a class that was set stays over an upgrade": (
+        {"partitioner": "java-builtin"},
+        {"baseline": "java-round-robin-2.4"},
+        (UNSET, 2, ""),
+    ),
+    "as it does over one to a client": (
+        {"client": "4.1.1"},
+        {"baseline": "java-round-robin-2.4"},
+        ("upgrade producers of orders to client 4.1.1 without `partitioner.class`", 2, ""),
+    ),
+    "a new client needs no upgrade": (
+        {"partitioner": "java-builtin"},
+        {"baseline": "java-round-robin-3.9.2"},
+        ("unset `partitioner.class` on producers of orders", 3, ""),
+    ),
+    "rack-aware producers do not start without a rack, and are of 4.4": (
+        AWARE,
+        {"baseline": "java-builtin", "partitioner": "java-builtin-rack-aware"},
+        (
+            "upgrade producers of orders to Kafka client 4.4+ and set `client.rack=<the producer's rack>`, "
+            "`partitioner.rack.aware=true`",
+            2,
+            STAYS,
+        ),
+    ),
+    "Java's settings for another family": (
+        {"config": {"partitioner.availability.timeout.ms": 5}},
+        {"baseline": "librdkafka-consistent_random", "partitioner": "java-builtin"},
+        None,
+    ),
+    "a setting that both have": (
+        {"config": {"linger.ms": 5}},
+        {"baseline": "librdkafka-consistent_random"},
+        ("set `linger.ms=5` on producers of orders", 1, ""),
+    ),
+    "and one of other names": ({"config": {"linger.ms": 5}}, {"baseline": "sarama-hash"}, None),
+}
+
+
+@pytest.mark.parametrize(("settings", "comparison", "expected"), CLIENTS.values(), ids=CLIENTS)
+def test_advice_is_what_the_producers_client_can_do(settings, comparison, expected):
+    """`partitioner.ignore.keys` was the advice for librdkafka, which does not start with a setting that it does not know."""
+    assert describe_candidate(Candidate(name="x", **settings), "orders", comparison) == expected
+
+
+@pytest.mark.parametrize("settings", [IGNORES, {"partitions": "x2"}])
+def test_a_topic_whose_use_rests_on_where_its_keys_are_keeps_them_there(settings):
+    """Old records of a compacted topic stay on their partitions, and Kafka Streams refuses another count."""
+    candidate, compared = Candidate(name="x", **settings), {"baseline": "java-builtin"}
+    assert describe_candidate(candidate, "orders", compared) is not None
+    assert describe_candidate(candidate, "orders", compared, has_fixed_count=True) is None
+
+
 @pytest.mark.parametrize("kind", ["share", "log_share"])
 def test_a_topics_new_shares_change_what_brokers_carry_in_all(kind):
     """Brokers' bytes are those in the log: parts of the records' bytes count only where no batch was simulated."""
@@ -112,8 +193,8 @@ def test_a_topics_new_shares_change_what_brokers_carry_in_all(kind):
 def test_heavy_keys_are_to_be_split_and_the_present_ones_set_a_floor():
     """Broker 1 leads orders-0: of its 400 bytes 150 are a heavy key's above an even spread, which the others lack."""
     loads = [("orders", "", broker, heavy) for broker, heavy in ((1, 150.0), (0, -75.0), (2, -75.0))]
-    loads.append(("clicks", "", 1, None))
-    topics = [("orders", "", 1, 0.4, 2.4), ("quiet", "", 1, 0.4, 2.4), ("clicks", "", None, 0.4, 2.4)]
+    loads += [("clicks", "", 1, None), ("__consumer_offsets", "", 1, 150.0)]
+    topics = [("__consumer_offsets", "", 1, 0.4, 2.4), ("orders", "", 1, 0.4, 2.4), ("quiet", "", 1, 0.4, 2.4), ("clicks", "", None, 0.4, 2.4)]
     (found,) = find_rekeyings(SHARES, loads, topics)
     assert [found.ratios[b] for b in range(3)] == [pytest.approx((v, v, v)) for v in (0.875, 1.25, 0.875)]
     (action,) = recommend(HOT, [], BROKERS, [found])

@@ -86,6 +86,19 @@ def test_a_plan_fills_a_broker_that_was_added():
     assert plan.ratios[3] > 0
 
 
+def test_what_takes_a_dead_brokers_place_leaves_less_room_for_the_rest_of_a_plan():
+    """A plan put 1,400 bytes on a disk with room for 1,000: those of the dead broker did not count."""
+    rooms = {0: 0, 1: 0, 2: 1_000, 3: 0}
+    brokers = tuple(PlacementBroker(broker_id=one, free_bytes=free) for one, free in rooms.items())
+    hurt = [place(number, (1, 3), topic="a", load=10, size=100) for number in range(10)]
+    hot = [place(number, (0,), topic="b", size=200) for number in range(5)]
+    partitions = (*hurt, *hot, place(0, (2,), topic="c", load=10, size=1))
+    lost = change_cluster(PlacedCluster(partitions=partitions, brokers=brokers), ClusterChange(lost=frozenset({3})))
+    moves = plan_even(lost, target_ratio=1.1).moves
+    sizes = {(one.topic, one.partition): one.size_bytes for one in partitions}
+    assert sum(sizes[m.topic, m.partition] for m in moves if 2 in {*m.new_replicas} - {*m.replicas}) == 1_000
+
+
 WRONG = {
     "there is no broker 9": ClusterChange(lost=frozenset({9})),
     "there is no broker 8": ClusterChange(sizes={8: 2.0}),
@@ -223,19 +236,19 @@ def test_a_plan_copies_no_more_than_it_may(config, capsys, tmp_path):
         main(["what-if", "--config", str(own), "--max-moved", "much"])
 
 
-def test_brokers_have_the_room_of_their_fullest_disk(config):
-    """Or what `disk_bytes` leaves them; None where nobody says."""
-    document = config.read_text().replace("    sources:", "    disk_bytes: {1: 1000}\n    sources:")
+def test_brokers_have_the_room_of_their_fullest_disk_of_which_a_tenth_stays_free(config):
+    """Or what `disk_bytes` leaves them; None where nobody says. Plans filled disks to the last byte."""
+    document = config.read_text().replace("    sources:", "    disk_bytes: {1: 2000}\n    sources:")
     own = config.with_name("disks.yaml")
     own.write_text(document)
     window = TimeWindow(T0_MS + 2 * HOUR_MS, T0_MS + 3 * HOUR_MS)
     (run,) = plan_runs(load_config(own), window, run_id="r", now_ms=window.end_ms)
     told = {"window_start": instant_of(window.start_ms), "state_source": "live_cluster", "log_directory_count": 2}
     none = {"configs": {}, "log_dir_bytes": {}, "log_dir_total_bytes": {}, "log_dir_usable_bytes": {}}
-    disks = {"log_dir_total_bytes": {"/a": 900, "/b": 900}, "log_dir_usable_bytes": {"/a": 500, "/b": 80}}
+    disks = {"log_dir_total_bytes": {"/a": 1000, "/b": 1000}, "log_dir_usable_bytes": {"/a": 500, "/b": 180}}
     rows = [{}, {"log_dir_bytes": {"/a": 400, "/b": 500}}, disks]
     run.replace(BROKERS, [{**none, **told, **row, "broker_id": at} for at, row in enumerate(rows)], (window,))
-    assert [one.free_bytes for one in load_placement(run, window)[1]] == [None, 100, 80]
+    assert [one.free_bytes for one in load_placement(run, window)[1]] == [None, 900, 80]
 
 
 def test_without_a_judged_window_the_command_says_so(capsys, tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from pipeline.model.window import instant_of
 from pipeline.storage.frames import rows_of
 from pipeline.tables.bronze import CLUSTER_STATE
-from pipeline.transforms.topic_health import count_replicas
+from pipeline.transforms.topic_health import count_replicas, list_fixed_topics
 
 
 def replicas(leader, sizes, *, in_sync=True, source="cluster_metadata", **configs):
@@ -75,3 +75,13 @@ def test_what_nobody_observed_is_counted_as_unknown(rows, away, unknown):
     found = count(rows, away)
     assert (found["unknown_replicas_count"], found["unknown_min_isr_count"]) == unknown
     assert found["below_min_isr_count"] == 0
+
+
+def test_topics_that_take_no_more_partitions():
+    """Compacted ones, those that no broker tells of, Kafka's own and those of Kafka Streams."""
+    policies = {"a": {"cleanup_policy": "compact,delete"}, "b": {"cleanup_policy": "delete"}, "c": {}}
+    policies |= {"app-store-changelog": {}, "app-x-repartition": {}, "repartition-x": {}, "__consumer_offsets": {}}
+    rows = [row | {"topic": name} for name, configs in policies.items() for row in replicas(0, (1,), **configs)]
+    rows += [row | {"topic": "untold"} for row in replicas(0, (1,), source="live_cluster")]
+    found = list_fixed_topics(rows_of(CLUSTER_STATE, rows, run_id="r"), {"__consumer_offsets"})
+    assert found == {"a", "app-store-changelog", "app-x-repartition", "__consumer_offsets", "untold"}
