@@ -81,7 +81,8 @@ def measure_progress(
         return _compare_answers(int(advice.subject.removeprefix("broker ")), then, now)
     candidate = candidates.get(advice.action.removeprefix("replay:"))
     if candidate is None:
-        return CarriedOut(None, "its candidate is no longer in the configuration")
+        is_plan = not advice.action.startswith("replay:")
+        return CarriedOut(None, "it does not help" if is_plan else "its candidate is no longer in the configuration")
     if candidate.partitions is not None:
         count, wanted = (len(one.partitions_of(advice.topic)) for one in (now, then))
         return CarriedOut(float(count == candidate.partition_count(wanted)))

@@ -206,10 +206,16 @@ def _execute_section(recommendations: Sequence[Recommendation]) -> MailSection |
     reassign = "kafka-reassign-partitions --bootstrap-server $BOOTSTRAP --reassignment-json-file reassignment.json"
     elect = "kafka-leader-election --bootstrap-server $BOOTSTRAP --election-type preferred"
     moves = [f"{reassign} --execute", f"{reassign} --verify"] if plan.reassignment_json is not None else []
-    back = " `rollback.json` has the present assignment." if plan.rollback_json is not None else ""
+    how = "Use the files that are attached to the mail."
+    if moves:
+        how += " Repeat `--verify` until everything is complete, then elect."
+    if plan.moved_bytes:
+        how += " `--throttle BYTES_PER_SECOND` beside `--execute` limits the copying; in the end `--verify` removes the limit."
+    if plan.rollback_json is not None:
+        how += " `rollback.json` has the present assignment; elect after it, too."
     return MailSection(
         title=f"How to {plan.title}",
-        text=(f"Use the attached files; repeat `--verify` until everything is complete.{back}",),
+        text=(plan.text, how),
         code="\n".join([*moves, f"{elect} --path-to-json-file election.json"]),
     )
 

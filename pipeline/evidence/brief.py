@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pipeline.advice.candidate_effects import describe_partitioner
+from pipeline.advice.candidate_effects import WITH_CARE, describe_partitioner
 from pipeline.config.section import is_record_source
 from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence, ShareCauses
 from pipeline.model.number_text import (
@@ -226,7 +226,8 @@ def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> l
         enough = "enough to resolve it" if first.is_enough else _fall_short(first)
         copied = format_bytes(first.moved_bytes) if first.moved_bytes else "nothing"
         copies = f"; copies {copied}" if first.moved_bytes or first.election_json is not None else ""
-        facts.append(("Predicted", f"share then {format_predicted(first, fair)}, {enough}{copies}"))
+        doubted = ", by a replay that is not trusted" if WITH_CARE in first.text else ""
+        facts.append(("Predicted", f"share then {format_predicted(first, fair)}, {enough}{copies}{doubted}"))
     said = ""
     for sentence in _SENTENCES.split(first.text.replace("`", "")):
         if any(known in sentence.lower() for known in _SAID_ELSEWHERE):
@@ -239,6 +240,7 @@ def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> l
     if other is not None:
         title = other.title.replace("`", "")
         enough = "enough" if other.is_enough else _fall_short(other)
+        enough += "; its replay is not trusted" if WITH_CARE in other.text else ""
         facts.append(("Or", f"{title} (then {format_predicted(other, fair, with_range=False)}, {enough})"))
     return facts
 

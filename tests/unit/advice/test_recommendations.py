@@ -151,6 +151,12 @@ def test_where_the_load_follows_a_plan_is_what_the_replay_with_its_leaders_says(
     predicted = (plan.predicted_ratio_low, plan.predicted_ratio, plan.predicted_ratio_high)
     assert predicted == ((None,) * 3 if ends is None else pytest.approx(tuple(3 * end for end in ends)))
     assert (plan.is_enough, plan.is_replayed) == (replayed is FOLLOWED, ends is not None)
+    how = [
+        section.text[0]
+        for section in describe_broker_share(new_evidence(recommendations=found)).sections
+        if section.title.startswith("How to ")
+    ]
+    assert how == ([] if replayed is STAYS else [plan.text])  # nobody is handed what does not help
 
 
 @pytest.mark.parametrize(
@@ -192,6 +198,18 @@ def test_a_mail_promises_nothing_where_nothing_is_known():
     assert dict(content.brief.facts)["Predicted"] == "no figure: it depends on what you find"
 
 
+def test_the_first_screen_says_of_which_figures_the_replay_is_not_trusted():
+    """`share then 33.3 %, enough to resolve it` was all of it, with the doubt in the attached report."""
+    even = dict.fromkeys(range(3), (1.0, 1.0, 1.0))
+    doubted = [replace(effect(name, 1, even), caveat="Take it with care: x.", is_trusted=False) for name in ("a", "b")]
+    found = recommend(HOT, [], BROKERS, doubted)
+    facts = dict(describe_broker_share(new_evidence(recommendations=found)).brief.facts)
+    assert facts["Predicted"] == "share then 33.3 %, enough to resolve it, by a replay that is not trusted"
+    assert facts["Or"] == "b (then 33.3 %, enough; its replay is not trusted)"
+    sure = recommend(HOT, [], BROKERS, [effect("a", 1, even), effect("b", 1, even)])
+    assert "trusted" not in str(describe_broker_share(new_evidence(recommendations=sure)).brief)
+
+
 def test_a_mail_tells_rank_prediction_cost_and_brings_the_files():
     effects = [effect("linger", 1, {0: (0.9, 1.1, 1.2), 1: (1.15, 1.2, 1.31), 2: (0.7, 0.7, 0.7)})]
     found = recommend(HOT, ALONE, BROKERS, effects)
@@ -203,6 +221,7 @@ def test_a_mail_tells_rank_prediction_cost_and_brings_the_files():
     content = describe_broker_share(new_evidence(recommendations=found))
     (how,) = (section for section in content.sections if section.title.startswith("How to "))
     assert "--execute" in how.code
+    assert "`--throttle BYTES_PER_SECOND` beside `--execute` limits the copying" in how.text[1]
     assert [file.name for file in content.attachments] == ["reassignment.json", "election.json", "rollback.json"]
     bare = describe_broker_share(new_evidence())
     assert not bare.attachments

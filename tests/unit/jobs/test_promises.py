@@ -38,17 +38,17 @@ WINDOWS = (
 )
 
 
-def write_windows(warehouse):
+def write_windows(warehouse, topic):
     frames = []
     for number, (loads, *_) in enumerate(WINDOWS):
         share = pl.Series(loads) / sum(loads)
         start = instant_of(T0_MS + number * HOUR_MS)
         frames.append(
-            pl.DataFrame({"window_start": [start] * 3, "topic": ["orders"] * 3, "broker_id": range(3)}).with_columns(
+            pl.DataFrame({"window_start": [start] * 3, "topic": [topic] * 3, "broker_id": range(3)}).with_columns(
                 size_bytes=pl.Series(loads) * 1_000_000, share=share, recorded_share=share, share_ratio=share * 3,
                 leader_id=pl.col("broker_id"), partition=pl.col("broker_id"), replica_id=pl.col("broker_id"),
                 is_in_sync=pl.lit(value=True), expected_share=pl.lit(1 / 3), capacity=pl.lit(1.0), chance_ratio=pl.lit(1.0),
-                chance_p_value=pl.lit(0.0), excess_topic=pl.lit("orders"),
+                chance_p_value=pl.lit(0.0), excess_topic=pl.lit(topic),
             )
         )  # fmt: skip  # fields of a value, several a line
     brokers = pl.concat(frames)
@@ -78,12 +78,13 @@ def write_sessions(warehouse, frame):
     write_deltalake(table_path(warehouse, PRODUCER_SESSIONS), rows, mode="append")
 
 
-def prepare(folder):
+def prepare(folder, topic="orders", **linger):
     clusters = {CLUSTER: {"sources": [{"kind": "log_directories", "paths": [str(folder)]}]}}
-    candidates = [{"name": "linger", "config": {"linger.ms": 5}}, {"name": "upgrade", "partitioner": "java-builtin"}]
+    linger = linger or {"config": {"linger.ms": 5}}
+    candidates = [{"name": "linger", **linger}, {"name": "upgrade", "partitioner": "java-builtin"}]
     config = load_config(write_configuration(folder, clusters, candidates=candidates))
     ensure_tables(config.warehouse)
-    write_windows(config.warehouse)
+    write_windows(config.warehouse, topic)
     return config
 
 
@@ -98,6 +99,15 @@ def rows_of(config, table):
     for row in rows:
         row["window"] = (milliseconds_of(row["window_start"]) - T0_MS) // HOUR_MS
     return sorted(rows, key=lambda row: [str(row[name]) for name in table.key])
+
+
+@pytest.mark.parametrize(("topic", "is_advised"), [("orders", True), ("app-repartition", False)])
+def test_no_more_partitions_are_advised_for_a_topic_that_takes_none(tmp_path, topic, is_advised):
+    config = prepare(tmp_path, topic, partitions="x2")
+    run(config, 0, 1)
+    actions = {row["action"] for row in rows_of(config, RECOMMENDATIONS)}
+    assert {UPGRADE} <= actions
+    assert (LINGER in actions) is is_advised
 
 
 @pytest.fixture(scope="module")
