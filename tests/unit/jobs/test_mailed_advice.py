@@ -16,6 +16,7 @@ from pipeline.runs import plan_runs
 from pipeline.storage.outbox import mark_delivered
 from pipeline.storage.rows import load_rows, merge_rows
 from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from tests.incident_rows import new_change
@@ -138,6 +139,14 @@ def test_advice_that_left_in_a_mail_stays_as_it_was_sent(config):
     after = load_rows(config.warehouse, RECOMMENDATIONS).to_pylist()
     assert sent
     assert [row for row in after if row["window_start"] == instant_of(at(MAILED))] == sent
+
+
+def test_a_window_that_came_again_without_its_broker_stops_no_judging(config):
+    """Each later run of the cluster ended with a `KeyError`, and judged nothing, until the incident was over."""
+    run = advise(config, MAILED + 1, 4)
+    run.replace(BROKER_SHARE, [], [run.window_at(at(MAILED))])
+    advise(config, 4, 5)
+    assert MAILED in promises(config, 3).keys() - promises(config, 4).keys()
 
 
 def test_a_window_judged_again_is_judged_as_before_the_mail_left(tmp_path):
