@@ -9,6 +9,6 @@ LEFT JOIN (
 LEFT JOIN (SELECT * FROM gold.rule_measures WHERE {in_window} AND rule = 'disk_hours_to_full' AND value < {no_end_hours}) d
   ON d.subject = concat('broker ', CAST(s.broker_id AS STRING))
 LEFT JOIN (
-  SELECT subject, max(value) AS highest_ratio FROM gold.forecast WHERE {in_window} AND measure = 'share_ratio' GROUP BY subject
+  SELECT subject, max(value) AS highest_ratio FROM gold.forecast WHERE {in_window} AND measure = 'share_ratio' AND is_trusted GROUP BY subject
 ) f ON f.subject = concat('broker ', CAST(s.broker_id AS STRING))
 ORDER BY s.share_ratio DESC NULLS LAST, s.broker_id

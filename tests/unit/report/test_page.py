@@ -203,6 +203,19 @@ def test_no_name_becomes_markup(config):
     assert "\u202e" not in page.one("header").text
 
 
+def test_a_forecast_that_is_not_trusted_is_no_figure_of_the_report(tmp_path):
+    """The highest of the next seven days was told of all forecasts, also of those whose back-test failed."""
+    config = write_config(tmp_path)
+    write_warehouse(config.warehouse)
+    told = {"subject": ["broker 0", "broker 1"], "value": [1.1, 3.0], "is_trusted": [True, False]}
+    rows = pl.DataFrame(told).with_columns(
+        window_start=pl.lit(instant_of(T0_MS + 5 * HOUR_MS)), measure=pl.lit("share_ratio")
+    )
+    write_rows(config.warehouse, "gold.forecast", rows)
+    says = next(one.says for section in gather(config).sections for one in section.rows if one.answer.name == "room")
+    assert "the highest is broker 0 at 1.10x" in says
+
+
 def test_data_docs_are_linked_where_there_are_some(config):
     assert not list(read_page(render(gather(config))).all("a"))
     index = config.data_docs_index(CLUSTER)
