@@ -11,6 +11,7 @@ from pipeline.advice.recommendations import CandidateEffect
 from pipeline.config.replay import Candidate
 from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.number_text import format_name, format_percent, format_ratio
+from pipeline.model.promise import WHOLE
 from pipeline.model.verdict import BrokerLoad
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.partitioners.registry import STRATEGIES
@@ -25,16 +26,15 @@ _OPPOSITE = {"true": "false", "false": "true"}
 
 
 def describe_candidate(
-    candidate: Candidate, topic: str, comparison: Row, *, has_fixed_count: bool = False
+    candidate: Candidate, topic: str, comparison: Row, *, has_fixed_count: bool = False, other_ratio: float = 0.0
 ) -> tuple[str, int, str] | None:
     """Title, cost, caveat of a candidate by its row of the comparison; None for no advice, as another family's client.
 
-    Nor is there any where a topic's use rests on which partition a key is in: its count is fixed.
+    Nor is there any where a topic's use rests on which partition a key is in: its count is fixed. `other_ratio` of its
+    records come from clients that are not Java's.
     """
     name, baseline = format_name(topic), comparison.get("baseline") or ""
     partitioner = candidate.partitioner or comparison.get("partitioner") or baseline
-    trust, moved = comparison.get("trust") or TRUSTED, comparison.get("keys_moved_ratio") or 0.0
-    caveats = [] if trust == TRUSTED else [f"{WITH_CARE}: the replay of this topic is {trust}."]
     ignores_keys = partitioner != baseline and _use_of_built_in(partitioner) and STRATEGIES[partitioner].ignores_keys
     if candidate.brokers or candidate.brokers_alike:
         return None  # a what-if about brokers is nothing a producer can do
@@ -42,10 +42,7 @@ def describe_candidate(
         return None
     if ignores_keys and comparison.get("keyed_record_count") == 0:
         return None  # there are no keys to ignore
-    if ignores_keys:
-        caveats += ["Records of one key are then in no order, and in all partitions.", _NEEDS_JAVA]
-    elif moved:
-        caveats.append(f"{moved:.0%} of its keys would go to other partitions: their order is at risk once.")
+    caveats = _list_caveats(candidate, comparison, other_ratio, ignores_keys=bool(ignores_keys))
     if candidate.partitions is not None:
         count = comparison.get("partition_count")
         title = f"give {name} {count} partitions" if count else f"give {name} more partitions"
@@ -61,6 +58,21 @@ def describe_candidate(
     return title, LOSES_ORDER if ignores_keys else cost, " ".join(caveats)
 
 
+def _list_caveats(candidate: Candidate, comparison: Row, other_ratio: float, *, ignores_keys: bool) -> list[str]:
+    """What to know before, doubts about the prediction first: the first screen of a mail has no room for all of it."""
+    trust, moved = comparison.get("trust") or TRUSTED, comparison.get("keys_moved_ratio") or 0.0
+    caveats = [] if trust == TRUSTED else [f"{WITH_CARE}: the replay of this topic is {trust}."]
+    if other_ratio > 1 - WHOLE and (candidate.partitioner or candidate.client):
+        caveats.append(
+            f"{WITH_CARE}: the replay takes all producers for Java's, {other_ratio:.0%} of the records are not."
+        )
+    if ignores_keys:
+        caveats += ["Records of one key are then in no order, and in all partitions.", _NEEDS_JAVA]
+    elif moved:
+        caveats.append(f"{moved:.0%} of its keys would go to other partitions: their order is at risk once.")
+    return caveats
+
+
 def _describe_client(candidate: Candidate, name: str, baseline: str, partitioner: str) -> tuple[str, int] | None:
     known, built_in = STRATEGIES.get(baseline), _use_of_built_in(partitioner)
     changed = ", ".join(f"`{key}={value}`" for key, value in sorted(list_settings(candidate, baseline).items()))
@@ -72,7 +84,9 @@ def _describe_client(candidate: Candidate, name: str, baseline: str, partitioner
     unset = " without `partitioner.class`" if is_set else ""
     if candidate.client is not None:
         is_upgrade = _is_built_in_java(candidate.client) and known.is_outdated
-        return (f"upgrade producers of {name} to client {candidate.client}{unset}{also}", UPGRADE) if is_upgrade else None
+        return (
+            (f"upgrade producers of {name} to client {candidate.client}{unset}{also}", UPGRADE) if is_upgrade else None
+        )
     if partitioner == baseline:
         client = known.client
         own = list_configs(client, known.uses[0].since or OLDEST[client]) if client in OLDEST else {}

@@ -152,10 +152,12 @@ def _check(cluster: PlacedCluster, change: ClusterChange) -> None:
     places = {(partition.topic, partition.partition) for partition in cluster.partitions}
     topics, racks = {topic for topic, _ in places}, {broker.rack for broker in cluster.brokers}
     replicas = {replica for wanted in change.replicas.values() for replica in wanted}
+    fenced = {broker.broker_id for broker in cluster.brokers if broker.is_fenced}
     wrong = [
         *(f"broker {one} is there already" for one in sorted(added & known)),
         *(f"there is no broker {one}" for one in sorted((change.lost | change.sizes.keys()) - known)),
         *(f"there is no broker {one}" for one in sorted(replicas - known - added)),
+        *(f"broker {one} is away: Kafka refuses a reassignment that names it" for one in sorted(replicas & fenced)),
         *(f"there is no rack {one}" for one in sorted(change.lost_racks - racks)),
         *(f"there is no topic {one}" for one in sorted(change.growth.keys() - topics)),
         *(f"there is no partition {topic}-{number}" for topic, number in sorted(change.replicas.keys() - places)),

@@ -83,6 +83,7 @@ def format_what_if(document: dict[str, Any], foreseen: Foreseen, target: float) 
             brings = f"the highest broker is then at {format_ratio(peak)}"
         plan_text = f"The plan moves {len(plan.moves)} partitions and copies {copies}; {brings}"
         lines.append(f"{plan_text}, the aim is {format_ratio(target)}." + (f" {BEST_FOUND}" if plan.is_cut else ""))
+        lines.append("Until preferred leaders are elected after it (kafka-leader-election), present leaders go on.")
     return format_table(head, rows, right=frozenset(range(1, len(head)))) + "\n" + "\n".join(lines) + "\n"
 
 

@@ -16,6 +16,7 @@ from pipeline.model.placement import Brokers, Leaders, Partitions, PlacedPartiti
 from pipeline.model.promise import Promise, PromiseScore, Recommendation
 from pipeline.model.verdict import BrokerLoad
 from pipeline.model.window import TimeWindow
+from pipeline.partitioners.clients.java import CLIENT as JAVA
 from pipeline.rules.disks import DISK_COLUMNS, disk_fillings
 from pipeline.runs import JobReport, Row, RunContext, Windows
 from pipeline.storage.observations import asked_within_ms
@@ -26,6 +27,7 @@ from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS, TOPIC_HEALTH
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.replay import BACK_TESTS, REPLAY_BROKERS, SCENARIO_COMPARISON
+from pipeline.tables.silver import PRODUCER_SESSIONS
 from pipeline.tables.values import row_of, tuples_of
 from pipeline.transforms.topic_health import list_fixed_topics
 
@@ -244,12 +246,16 @@ def _effects(
             placed[row["candidate"], row["topic"]].append(row)
     compared = {(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, (window,))}
     fixed = list_fixed_topics(run.load(CLUSTER_STATE, (window,), ("topic", "configs", "state_source")), KAFKA_TOPICS)
+    clients: dict[str, Counter[str]] = defaultdict(Counter)
+    for topic, client, count in run.tuples(PRODUCER_SESSIONS, (window,), "topic", "client", "record_count"):
+        clients[topic][client] += count
     effects = []
     for (name, topic), rows in sorted(placed.items()):
-        comparison, has_fixed_count = compared.get((name, topic), {}), topic in fixed
+        comparison, known = compared.get((name, topic), {}), clients[topic]
         baseline = comparison.get("baseline") or ""
+        others = (known.total() - known[JAVA] - known[""]) / max(1, known.total())
         described = candidate_effects.describe_candidate(
-            candidates[name], topic, comparison, has_fixed_count=has_fixed_count
+            candidates[name], topic, comparison, has_fixed_count=topic in fixed, other_ratio=others
         )
         if described is not None:
             title, cost, caveat = described
@@ -263,7 +269,7 @@ def _effects(
                     basis=f"The replay of the window's own traffic of {format_name(topic)} puts",
                     caveat=caveat,
                     ratios=ratios,
-                    is_trusted=(comparison.get("trust") or candidate_effects.TRUSTED) == candidate_effects.TRUSTED,
+                    is_trusted=candidate_effects.WITH_CARE not in caveat,
                     config_diff=candidate_effects.format_config_diff(candidates[name], topic, title, baseline),
                     setting_count=len(candidate_effects.list_settings(candidates[name], baseline)),
                 )

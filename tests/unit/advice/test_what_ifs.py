@@ -117,6 +117,13 @@ def test_changes_of_what_is_not_there_are_refused(reason, change):
         change_cluster(CLUSTER, change)
 
 
+def test_a_reassignment_to_a_broker_that_is_away_is_refused_as_kafka_does():
+    """It was worked out as if the dead broker led."""
+    away = replace(CLUSTER, brokers=(*STANDING[:2], replace(STANDING[2], is_fenced=True)))
+    with pytest.raises(ConfigError, match="broker 2 is away: Kafka refuses a reassignment that names it"):
+        change_cluster(away, REASSIGNED)
+
+
 @pytest.mark.parametrize("text", ["", "{}", '{"partitions":[{"topic":"a","partition":0,"replicas":[]}]}', "[1]"])
 def test_a_reassignment_that_is_none_is_refused(text):
     with pytest.raises(InputError):
@@ -188,6 +195,7 @@ def test_the_command_says_what_a_lost_broker_leaves(config, capsys, tmp_path):
     assert text.startswith(f"Traffic and state of window {document['window']}, the newest that was judged.\n")
     assert document["window"] == "2026-11-21T02:00:00Z/2026-11-21T03:00:00Z"
     assert "Usable: " in text
+    assert "Until preferred leaders are elected after it (kafka-leader-election), present leaders go on." in text
     assert "Brokers that are gone hold replicas of 8 partitions; the plan replaces them." in text
     moves = parse_reassignment((tmp_path / "plan.json").read_text())
     assert len(moves) == document["plan"]["moved_partition_count"]

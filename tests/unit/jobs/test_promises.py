@@ -110,6 +110,17 @@ def test_no_more_partitions_are_advised_for_a_topic_that_takes_none(tmp_path, to
     assert (LINGER in actions) is is_advised
 
 
+def test_advice_for_java_says_how_much_of_a_topic_other_clients_write(tmp_path):
+    """The replay had made Java producers of them, and was trusted: a third of the traffic would stay as it was."""
+    config = prepare(tmp_path)
+    session = pl.DataFrame({"topic": ["orders"], "client": ["librdkafka"], "producer_id": [99], "record_count": [50]})
+    row = session.with_columns(window_start=pl.lit(instant_of(T0_MS)), confidence=pl.lit(1.0))
+    write_rows(config.warehouse, "silver.producer_sessions", row)
+    run(config, 0, 1)
+    (text,) = [row["text"] for row in rows_of(config, RECOMMENDATIONS) if row["action"] == UPGRADE]
+    assert "Take it with care: the replay takes all producers for Java's, 33% of the records are not." in text
+
+
 @pytest.fixture(scope="module")
 def ranged(tmp_path_factory):
     config = prepare(tmp_path_factory.mktemp("ranged"))
