@@ -80,7 +80,8 @@ def _recommend(
     partitions, brokers = load_placement(run, window)
     sizes = sum_topics(run, window)
     of_topic = ("topic", "topic_id", "heavy_key_count", "top_key_ratio", "best_peak_to_mean")
-    effects = _effects(run, window, shares, sizes) + candidate_effects.find_rekeyings(
+    placed = _load_placed(run, window)
+    effects = _effects(run, window, placed, shares, sizes) + candidate_effects.find_rekeyings(
         shares,
         run.tuples(PARTITION_HEALTH, (window,), "topic", "topic_id", "leader_id", "heavy_keys_bytes"),
         run.tuples(TOPIC_HEALTH, (window,), *of_topic),
@@ -89,7 +90,6 @@ def _recommend(
     keyed = find_keyed(run, window)
     # what the replay says of brokers' shares if none were slow, under the first candidate that asks it
     name = next((one.name for one in run.config.candidates if one.brokers_alike), None)
-    placed = run.rows(REPLAY_BROKERS, (window,))
     alike = [row for row in placed if row["candidate"] == name and row["share"] is not None]
     doubts = load_doubts(run, window, {row["topic"] for row in alike}, sizes, name or "")
     healed = candidate_effects.predict_healed(shares, alike, doubts, topic_bytes=sizes)
@@ -236,12 +236,20 @@ def sum_topics(run: RunContext, window: TimeWindow) -> Counter[str]:
     return sizes
 
 
+def _load_placed(run: RunContext, window: TimeWindow) -> list[Row]:
+    """Rows of `gold.replay_brokers` but of topics that were made anew in the window: each id is replayed, neither is all of it."""
+    rows, ids = run.rows(REPLAY_BROKERS, (window,)), defaultdict(set)
+    for row in rows:
+        ids[row["topic"]].add(row["topic_id"])
+    return [row for row in rows if len(ids[row["topic"]]) == 1]
+
+
 def _effects(
-    run: RunContext, window: TimeWindow, shares: Sequence[BrokerLoad], sizes: Counter[str]
+    run: RunContext, window: TimeWindow, rows: Iterable[Row], shares: Sequence[BrokerLoad], sizes: Counter[str]
 ) -> list[CandidateEffect]:
     candidates = {candidate.name: candidate for candidate in run.config.candidates}
     placed: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in run.rows(REPLAY_BROKERS, (window,)):
+    for row in rows:
         if not row["is_baseline"] and row["candidate"] in candidates and row["share"] is not None:
             placed[row["candidate"], row["topic"]].append(row)
     compared = {(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, (window,))}
@@ -250,7 +258,7 @@ def _effects(
     for topic, client, count in run.tuples(PRODUCER_SESSIONS, (window,), "topic", "client", "record_count"):
         clients[topic][client] += count
     effects = []
-    for (name, topic), rows in sorted(placed.items()):
+    for (name, topic), own in sorted(placed.items()):
         comparison, known = compared.get((name, topic), {}), clients[topic]
         baseline = comparison.get("baseline") or ""
         others = (known.total() - known[JAVA] - known[""]) / max(1, known.total())
@@ -259,7 +267,7 @@ def _effects(
         )
         if described is not None:
             title, cost, caveat = described
-            ratios = candidate_effects.predict_ratios(shares, rows, topic_bytes=sizes[topic])
+            ratios = candidate_effects.predict_ratios(shares, own, topic_bytes=sizes[topic])
             effects.append(
                 CandidateEffect(
                     action=f"replay:{name}",

@@ -121,6 +121,20 @@ def test_advice_for_java_says_how_much_of_a_topic_other_clients_write(tmp_path):
     assert "Take it with care: the replay takes all producers for Java's, 33% of the records are not." in text
 
 
+def test_a_topic_that_was_made_anew_in_a_window_has_no_prediction_of_one_of_its_ids(tmp_path):
+    """The last id's part of the brokers was taken for that of all the topic's bytes."""
+    config = prepare(tmp_path)
+    own = pl.DataFrame({"broker_id": range(3), "share": [0.3, 0.35, 0.35], "recorded_share": [0.6, 0.2, 0.2]})
+    row = own.with_columns(topic=pl.lit("orders"), topic_id=pl.lit("new"), candidate=pl.lit("upgrade"))
+    rows = row.with_columns(
+        window_start=pl.lit(instant_of(T0_MS)), share_low=pl.col("share"), share_high=pl.col("share")
+    )
+    write_rows(config.warehouse, "gold.replay_brokers", rows)
+    run(config, 0, 2)
+    advised = {row["window"] for row in rows_of(config, RECOMMENDATIONS) if row["action"] == UPGRADE}
+    assert advised == {1}
+
+
 @pytest.fixture(scope="module")
 def ranged(tmp_path_factory):
     config = prepare(tmp_path_factory.mktemp("ranged"))
