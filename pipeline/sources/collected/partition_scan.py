@@ -90,10 +90,8 @@ def _read_stretch(
     scanned = with_file_facts(read, replace(scanned, times=times))
     totals = _add(known, read, scanned)
     progressed = _advance(read, scanned, known, totals, next_base_offset if is_end else next_offset)
-    epochs = (
-        -1 if progress is None else progress.leader_epoch,
-        *committed.rows["partition_leader_epoch"][-1:].tolist(),
-    )
+    sound = committed.rows[committed.rows["flaw"] == Flaw.NONE]
+    epochs = (-1 if progress is None else progress.leader_epoch, *sound["partition_leader_epoch"][-1:].tolist())
     return ReadUnit(
         pieces=tuple(join_pieces(_make_pieces(read, scanned, settings, totals, name))),
         progress=progressed.model_copy(

@@ -15,7 +15,7 @@ from pipeline.model.window import TimeWindow, instant_of
 from pipeline.sources.files.cluster_rows import TIERED
 from pipeline.sources.live import admin
 from pipeline.sources.live.connection import ClusterConnection
-from pipeline.sources.live.plan import Shortfall, find_end, find_retention
+from pipeline.sources.live.plan import Shortfall, find_asked_ms, find_end, find_retention
 from pipeline.sources.live.state import LiveState
 
 _UNKNOWN_COUNTS = (
@@ -54,7 +54,7 @@ def read_offset_traffic(
     leaders = {key: state.partitions[key].leader_id for key in partitions if key in state.high_watermarks}
     instants = sorted({instant for window in windows for instant in (window.start_ms, window.end_ms)})
     by_instant = {instant: admin.ask_offsets(connection, leaders, instant, state.failures) for instant in instants}
-    newest = {TopicPartition(one.topic, one.partition): one for one in earlier}
+    newest, asked_ms = {TopicPartition(one.topic, one.partition): one for one in earlier}, find_asked_ms(earlier)
     rows: list[OffsetTraffic] = []
     shortfalls: list[Shortfall] = []
     for key in partitions:
@@ -66,7 +66,7 @@ def read_offset_traffic(
         at = {i: high if by_instant[i][key].offset < 0 else by_instant[i][key] for i in instants}
         start_ms, past = windows[0].start_ms, newest.get(key)
         shortfalls += find_retention(
-            key, by_instant[start_ms][key], state.log_starts[key].offset, start_ms, find_end(past, state)
+            key, by_instant[start_ms][key], state.log_starts[key].offset, start_ms, find_end(past, state, asked_ms)
         )
         shortfalls += [Shortfall(key, reason) for reason in _unknowable(key, state, past)]
         log = state.partitions[key].log_name

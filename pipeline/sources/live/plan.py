@@ -69,7 +69,7 @@ def plan_fetches(
         config = state.history.state_at(as_of_ms).topic_config
         ended = {key: of for key, of in ended.items() if _ends_by_time(config(key.topic), lateness_ms)}
     ends = admin.ask_offsets(connection, ended, late_ms, state.failures) if ended else {}
-    led = Counter(leaders.values())
+    led, asked_ms = Counter(leaders.values()), find_asked_ms((earlier or {}).values())
     reads: list[FetchRead] = []
     shortfalls: list[Shortfall] = []
     for key in wanted:
@@ -83,7 +83,7 @@ def plan_fetches(
         if is_old and starts[key].timestamp_ms > late_ms:
             start = max(start, old_end)
         elif not is_old:
-            shortfalls += find_retention(key, starts[key], log_start, span.start_ms, find_end(past, state))
+            shortfalls += find_retention(key, starts[key], log_start, span.start_ms, find_end(past, state, asked_ms))
         if end > start:
             log = state.partitions[key].log_name
             size_bytes = state.leader_sizes.get(key, 0) * (end - start) // max(1, high - log_start)
@@ -122,11 +122,16 @@ def _range(start: OffsetAt, end: OffsetAt | None, log_start: int, high: int, lat
     return first, high if is_outlier else min(end.offset, high)
 
 
-def find_end(earlier: EarlierState | None, state: LiveState) -> tuple[int | None, int | None]:
-    """Where a partition's log ended for an earlier run, and when; None where that is not known, or of another topic."""
+def find_asked_ms(earlier: Iterable[EarlierState]) -> int | None:
+    return max((past.told_at_ms for past in earlier if past.told_at_ms is not None), default=None)
+
+
+def find_end(earlier: EarlierState | None, state: LiveState, asked_ms: int | None) -> tuple[int | None, int | None]:
+    """Where a partition's log ended for an earlier run, and when; None where that is not known. One made since `asked_ms` began empty."""
     partition = earlier and state.partitions.get(TopicPartition(earlier.topic, earlier.partition))
-    is_same = earlier and partition and earlier.topic_id == (partition.topic_id or "")
-    return (earlier.log_end_offset, earlier.told_at_ms) if earlier and is_same else (None, None)
+    if earlier and partition and earlier.topic_id == (partition.topic_id or ""):
+        return earlier.log_end_offset, earlier.told_at_ms
+    return None if asked_ms is None else 0, asked_ms
 
 
 def find_retention(

@@ -213,6 +213,30 @@ def test_a_record_far_ahead_at_a_logs_start_has_no_whole_log_read(monkeypatch, s
     assert plan_one(monkeypatch, start=start, log_start=log_start, settled=known) == wanted
 
 
+@pytest.mark.parametrize(
+    ("asked_about", "start", "is_short"),
+    [
+        (None, OffsetAt(-1, -1), False),  # the first run of all: it may have been idle for years
+        (("other", ""), OffsetAt(-1, -1), True),
+        (("t", "old"), OffsetAt(-1, -1), True),  # it was made anew
+        (("t", ""), OffsetAt(-1, -1), False),  # all that is gone was read
+        (("other", ""), OffsetAt(99, SPAN.start_ms + 500), True),  # the first one left is late
+        (("t", ""), OffsetAt(99, SPAN.start_ms + 500), False),
+    ],
+)
+def test_what_retention_took_of_a_topic_made_since_an_earlier_run_is_told(monkeypatch, asked_about, start, is_short):
+    """One that was made, filled for minutes and left to a short retention was no load, and its window complete."""
+    past = [
+        EarlierState(
+            window_start_ms=0, topic=topic, topic_id=topic_id, partition=0, leader_id=1, leader_epoch=0,
+            log_start_offset=0, log_end_offset=98, size_bytes=0, told_at_ms=SPAN.start_ms + 9,
+        )
+        for topic, topic_id in ([asked_about] if asked_about else [])
+    ]  # fmt: skip  # columns of a row, several a line
+    earlier = {TopicPartition(one.topic, one.partition): one for one in past}
+    assert plan_one(monkeypatch, start=start, log_start=98, earlier=earlier)[1] == is_short
+
+
 def test_where_a_log_ended_is_what_its_leader_said_and_none_before_it(monkeypatch):
     """A broker that leads no more cannot have said that later records of its successor are old ones."""
     told = {}
