@@ -1,6 +1,7 @@
 """How a range is fetched where a broker refuses an offset. Oracle: the replies as written here, what Kafka's codes mean."""
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
@@ -142,7 +143,7 @@ def test_a_broker_that_drips_is_given_up(monkeypatch):
 
 def test_a_leader_that_never_answers_is_asked_three_times_by_a_process(monkeypatch):
     """It may claim two thousand ranges, each of which would wait for `read_timeout`."""
-    monkeypatch.setattr("pipeline.sources.live.range_scan.connect", lambda *_: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr("pipeline.sources.live.range_scan.connect", lambda *_: nullcontext())
     asked = []
 
     def scan(self, _, read, given_up):
