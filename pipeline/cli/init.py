@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from pipeline.alerting.message import load_templates
 from pipeline.cli import PROGRAM, main
@@ -120,7 +119,8 @@ def format_config(
     seconds = parse_duration(window).total_seconds() if prometheus else 0
     is_short = 0 < seconds < _POINTS * 30  # for the default between points
     environment = load_templates("pipeline.cli", keep_trailing_newline=True)
-    environment.filters["quote"] = _quote
+    # a JSON string is a YAML scalar, whatever it holds
+    environment.filters["quote"] = lambda value: json.dumps(str(value), ensure_ascii=False)
     return environment.get_template("partition-health.yaml.j2").render(
         name=name,
         bootstrap=bootstrap,
@@ -130,11 +130,6 @@ def format_config(
         window=window,
         step_s=max(5, int(seconds / _POINTS)) if is_short else None,
     )
-
-
-def _quote(value: Any) -> str:  # noqa: ANN401 - a text or a path
-    """A JSON string is a YAML scalar, whatever it holds."""
-    return json.dumps(str(value), ensure_ascii=False)
 
 
 def _publish(text: str, path: Path) -> bool:

@@ -210,13 +210,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sum_up(errors: list[PipelineError], missing: list[str], count: int) -> PipelineError:
-    error = PipelineError(
-        f"{len(missing)} of {count} clusters failed: {', '.join(missing)}; see their errors above"
-        if missing
-        else "a replay failed; see its error above"
-    )
-    error.exit_code = errors[0].exit_code
-    return error
+    lost = f"{len(missing)} of {count} clusters failed: {', '.join(missing)}; see their errors above"
+    return _error_of(lost if missing else "a replay failed; see its error above", errors[0].exit_code)
 
 
 def _take_all(runs: tuple[RunContext, ...]) -> Iterator[Ended]:

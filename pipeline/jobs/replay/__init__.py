@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -130,14 +130,6 @@ def _describe_verdicts(rows: Iterable[tuple[Any, ...]]) -> tuple[str, ...]:
     )
 
 
-class _Calibrated(NamedTuple):
-    recording: Recording
-    readers: load.Readers
-    sessions: Sequence[ProducerSession]
-    metrics: Mapping[SessionKey, SessionMetrics]
-    families: Mapping[TopicWindow, str]
-
-
 class WindowReplay:
     """One window that was replayed, to be replayed with other leaders; its producers are looked at once."""
 
@@ -153,19 +145,18 @@ class WindowReplay:
     ) -> LeaderReplay:
         """Replays topics with these leaders; `errors` widen ranges, `racks` are of new brokers, `candidate` is what producers become."""
         topics = {topic for topic, _ in leaders}
-        known = self._calibrated
+        recorded, readers, sessions, metrics, families = self._calibrated
         candidates = () if candidate is None else (candidate,)
-        recording = replace(_with_leaders(known.recording, leaders, racks or {}), candidates=candidates)
-        every = make_groups(recording, known.sessions, known.metrics, known.families)
+        recording = replace(_with_leaders(recorded, leaders, racks or {}), candidates=candidates)
+        every = make_groups(recording, sessions, metrics, families)
         groups = [group for group in every if topics & {topic.topic for topic in group.topics}]
         lent = [_lend_middle(replace(group, number=number)) for number, group in enumerate(groups)]
         plan = plan_simulations(lent, candidates, range(1, recording.seeds + 1))
-        listed = list_topics(recording, keyed={}, sessions=known.sessions, metrics=known.metrics, plan=plan)
+        listed = list_topics(recording, keyed={}, sessions=sessions, metrics=metrics, plan=plan)
         inputs = {topic.where: topic for topic in listed if topic.where[1] in topics}
         describe_work(f"{self._run.subject}: replay with other leaders")
         with open_staging_folder(self._run.warehouse) as folder:
             staging = Staging(self._spark, folder, self._run.subject)
-            readers = known.readers
             runs = simulate_runs(
                 staging, plan, read_arrivals=readers.sessions.arrivals, read_hashes=readers.read_hashes
             )
@@ -197,7 +188,11 @@ class WindowReplay:
         return LeaderReplay(shares)
 
     @cached_property
-    def _calibrated(self) -> _Calibrated:
+    def _calibrated(
+        self,
+    ) -> tuple[
+        Recording, load.Readers, Sequence[ProducerSession], Mapping[SessionKey, SessionMetrics], dict[TopicWindow, str]
+    ]:
         windows = (self._window,)
         describe_work(f"{self._run.subject}: find producer sessions once more")
         recording, readers = load.load_recording(self._spark, self._run, windows), load.make_readers(self._run, windows)
@@ -208,7 +203,7 @@ class WindowReplay:
             if verdict in load.FAMILY_NAMES
         }
         sessions, metrics = calibrate_sessions(self._spark, recording, families, readers.sessions)
-        return _Calibrated(recording, readers, sessions, metrics, families)
+        return recording, readers, sessions, metrics, families
 
 
 def _with_leaders(recording: Recording, leaders: Mapping[tuple[str, int], int], racks: Mapping[int, str]) -> Recording:

@@ -62,14 +62,10 @@ def describe_window(
     is_answer = is_observed and history.state_source == LIVE_CLUSTER
     answer = history.state_at(history.known_since_ms or 0).partitions if is_answer else {}
     is_closed = answer and at_ms is not None and window.end_ms <= at_ms < window.end_ms + window.duration_ms
-    steady = _list_steady(answer, epochs or {}) if is_closed else frozenset()
-    return WindowState(window, state, is_observed, at_ms, answer, steady)
-
-
-def _list_steady(answer: Mapping[TopicPartition, PartitionState], epochs: Mapping[LogName, int]) -> frozenset[int]:
-    """Brokers that lead a partition in a leader epoch that the window's batches bear: one that left would have lost it."""
-    led = (now for now in answer.values() if now.leader_id != NO_LEADER and now.leader_epoch is not None)
-    return frozenset(now.leader_id for now in led if epochs.get(now.log_name) == now.leader_epoch)
+    led = [now for now in answer.values() if now.leader_id != NO_LEADER and now.leader_epoch is not None]
+    # who leads in a leader epoch that the window's batches bear: one that left would have lost it
+    steady = {now.leader_id for now in led if is_closed and (epochs or {}).get(now.log_name) == now.leader_epoch}
+    return WindowState(window, state, is_observed, at_ms, answer, frozenset(steady))
 
 
 def iter_broker_rows(

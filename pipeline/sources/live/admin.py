@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from kafka.errors import KafkaError, ListenerNotFoundError, TopicAuthorizationFailedError, for_code
 from kafka.protocol.consumer import ListOffsetsRequest
@@ -22,7 +22,6 @@ from pipeline.sources.live.connection import ClusterConnection, connect, count_v
 from pipeline.sources.live.requests import Failures, describe_error, pages
 from pipeline.sources.live.settings import LiveSettings
 
-_K = TypeVar("_K")
 ATTEMPTS = 3
 EARLIEST, LATEST = -2, -1
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -92,8 +91,8 @@ def _compare(replies: Mapping[str, Any]) -> Metadata:
     in_sync, _ = count_votes([{key: state.isr for key, state in answer.partitions.items()} for answer in answers])
     dissenters = {}
     for address, answer, said in zip(replies, answers, states, strict=True):
-        unlike = [f"broker {broker_id}" for broker_id in sorted(_find_unlike(answer.brokers, brokers))]
-        unlike += map(str, sorted(_find_unlike(said, agreed)))
+        unlike = [f"broker {broker_id}" for broker_id in sorted(dict(answer.brokers.items() ^ brokers.items()))]
+        unlike += map(str, sorted(dict(said.items() ^ agreed.items())))
         if unlike:
             dissenters[address] = f"of {', '.join(unlike[:3])}{' and others' if unlike[3:] else ''}"
     for key in contested:
@@ -107,10 +106,6 @@ def _compare(replies: Mapping[str, Any]) -> Metadata:
         impossible=frozenset().union(*(answer.impossible for answer in answers)),
         unlisted=frozenset().union(*(answer.unlisted for answer in answers)),
     )
-
-
-def _find_unlike(said: Mapping[_K, object], agreed: Mapping[_K, object]) -> set[_K]:
-    return {key for key in agreed.keys() | said.keys() if said.get(key) != agreed.get(key)}
 
 
 def _read_metadata(reply: Any) -> Metadata:

@@ -36,14 +36,10 @@ class InstanceSamples(NamedTuple):
     last_ms: int
 
 
-class SampleCounts(NamedTuple):
-    row_counts: Counter[tuple[str, TimeWindow]]
-    problems: dict[str, list[Problem]]
-    instances: tuple[InstanceSamples, ...]
-
-
-def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeWindow]) -> SampleCounts:
-    """What arrived, from counts of `transforms.samples` (fields of `InstanceSamples`, `row_count`) and rows of kind `problem`."""
+def count_samples(
+    counted: pa.Table, problems: pa.Table, windows: Sequence[TimeWindow]
+) -> tuple[Counter[tuple[str, TimeWindow]], dict[str, list[Problem]], tuple[InstanceSamples, ...]]:
+    """Rows by source and window, and problems, from what `transforms.samples` counted and rows of kind `problem`."""
     from pipeline.tables.values import tuples_of
 
     by_start = {window.start_ms: window for window in windows}
@@ -57,7 +53,7 @@ def count_samples(counted: pa.Table, problems: pa.Table, windows: Sequence[TimeW
     problems_by_source: dict[str, list[Problem]] = defaultdict(list)
     for source, problem in zip(problems["source"].to_pylist(), problems_of(problems.to_pylist()), strict=True):
         problems_by_source[source].append(problem)
-    return SampleCounts(counts, dict(problems_by_source), tuple(sorted(instances)))
+    return counts, dict(problems_by_source), tuple(sorted(instances))
 
 
 def samples_of_pages(pages: Iterable[MetricPage], window_ms: int) -> list[InstanceSamples]:

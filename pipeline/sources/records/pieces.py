@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from pipeline.calibration.arrival_rows import CHUNK_SCHEMA
 from pipeline.codec.log.batch_headers import sum_headers
@@ -71,8 +70,8 @@ def segment_row(log: RecordLog, scanned: ScannedSegment) -> dict[str, Any]:
     return {
         **_head(log, "segment"),
         **{name: getattr(sums, name) for name in names},
-        "first_offset": _least(rows["base_offset"]),
-        "last_offset": _most(rows["last_offset"]),
+        "first_offset": min(rows["base_offset"].tolist(), default=None),
+        "last_offset": max(rows["last_offset"].tolist(), default=None),
         "batch_count": len(rows),
         "missing_offset_count": int(scanned.missing_offset_count.sum()),
         "producer_id_count": len(sums.producer_ids),
@@ -90,26 +89,18 @@ def _window_rows(log: RecordLog, scanned: ScannedSegment, window_ms: int) -> Ite
         yield {
             **_head(log, "window"),
             "window_start_ms": int(starts[own[0]]),
-            "leader_epoch": _most(chosen["partition_leader_epoch"]),
-            "first_offset": _least(chosen["base_offset"]),
-            "last_offset": _most(chosen["last_offset"]),
+            "leader_epoch": int(chosen["partition_leader_epoch"].max()),
+            "first_offset": int(chosen["base_offset"].min()),
+            "last_offset": int(chosen["last_offset"].max()),
             "batch_count": len(chosen),
             "record_count": int(chosen["record_count"][~is_control[own]].sum(dtype=np.int64)),
-            "max_timestamp_ms": _most(event_time_ms[own]),
+            "max_timestamp_ms": int(event_time_ms[own].max()),
         }
 
 
 def shortfall_row(log: RecordLog, reason: str, sent: TimeWindow | None = None) -> dict[str, Any]:
     times = {} if sent is None else {"min_timestamp_ms": sent.start_ms, "max_timestamp_ms": sent.end_ms}
     return {**_head(log, "shortfall"), "reason": reason, **times}
-
-
-def _least(values: NDArray[Any]) -> int | None:
-    return int(values.min()) if values.size else None
-
-
-def _most(values: NDArray[Any]) -> int | None:
-    return int(values.max()) if values.size else None
 
 
 PIECE_ROWS = 200_000  # rows (of arrivals: records) that a task gathers before it hands them on: some 25 MB
