@@ -25,7 +25,7 @@ from pipeline.rules import RULES, SOURCE_ARRIVAL, format_measure
 from pipeline.runs import JobReport, RunContext
 from pipeline.storage.outbox import reported_changes
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
-from pipeline.storage.rows import merge_rows
+from pipeline.storage.rows import insert_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
@@ -226,7 +226,7 @@ def queue_messages(
             report = run.config.report_link(run.cluster_name, change.window_start_ms)
             alert = render_alert(describe((change,)), change, alertmanager, report=report, now_ms=run.now_ms)
             messages.append(alert)
-    return merge_rows(run.table_of(ALERT_OUTBOX, messages), run.warehouse, ALERT_OUTBOX, insert_only=True)
+    return insert_rows(run.table_of(ALERT_OUTBOX, messages), run.warehouse, ALERT_OUTBOX)
 
 
 def _news(changes: Iterable[IncidentChange], reported: set[str], heard: set[str]) -> list[IncidentChange]:

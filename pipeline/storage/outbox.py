@@ -19,7 +19,7 @@ from pipeline.storage.durability import has_table
 from pipeline.storage.frames import rows_of
 from pipeline.storage.locks import holding
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
-from pipeline.storage.rows import commit, load_rows, merge_rows, query_rows
+from pipeline.storage.rows import commit, insert_rows, load_rows, query_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.values import row_of, tuples_of, values_of
@@ -30,7 +30,7 @@ UNCONFIRMED = "the attempt ended before its outcome was noted; the message may h
 def queue(warehouse: Folder, message: AlertMessage, *, run_id: str) -> None:
     ensure_tables(warehouse, (ALERT_OUTBOX,))
     rows = rows_of(ALERT_OUTBOX, [row_of(message, ALERT_OUTBOX)], run_id=run_id)
-    merge_rows(rows, warehouse, ALERT_OUTBOX, insert_only=True)
+    insert_rows(rows, warehouse, ALERT_OUTBOX)
 
 
 def check_kept(warehouse: Folder) -> None:

@@ -138,10 +138,8 @@ def replace_rows(
     return commit(warehouse, table, write)
 
 
-def merge_rows(
-    rows: pa.Table, warehouse: Folder, table: Table, *, insert_only: bool = False, of: tuple[str, str] | None = None
-) -> int:
-    """Upserts rows by key (`insert_only`: adds, noting the cluster and run `of` them), no commit for nothing; the table's version afterwards."""
+def insert_rows(rows: pa.Table, warehouse: Folder, table: Table, *, of: tuple[str, str] | None = None) -> int:
+    """Adds rows whose key is not stored, noting the cluster and run `of` them, no commit for nothing; the table's version afterwards."""
     counts = rows.group_by(list(table.key)).aggregate([([], "count_all")])
     repeated = counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).to_pylist()
     if repeated:
@@ -150,20 +148,16 @@ def merge_rows(
     if rows.num_rows == 0:
         return open_table(table_path(warehouse, table)).version()
     same_key = " AND ".join(f"stored.{name} = new.{name}" for name in table.key)
-    compared = [name for name in table.column_names if name not in (*table.key, "run_id")]
-    changed = " OR ".join(f"(stored.{name} IS DISTINCT FROM new.{name})" for name in compared)
 
-    def merge(on_disk: DeltaTable) -> None:
+    def insert(on_disk: DeltaTable) -> None:
         new, noted = rows, None
         if of is not None:
             new = rows.filter(pc.invert(_find_stored(rows, on_disk, table)))
             noted = CommitProperties(custom_metadata=note_contents(*of, new.num_rows, digest_rows(new)))
         merger = on_disk.merge(new, same_key, source_alias="new", target_alias="stored", commit_properties=noted)
-        if not insert_only:
-            merger = merger.when_matched_update_all(predicate=changed)
         merger.when_not_matched_insert_all().execute()
 
-    return commit(warehouse, table, merge)
+    return commit(warehouse, table, insert)
 
 
 def _find_stored(rows: pa.Table, on_disk: DeltaTable, table: Table) -> pa.Array:

@@ -15,7 +15,7 @@ from pipeline.jobs import ingest, judge_health, measure_rules, raise_incidents, 
 from pipeline.model.verdict import Verdict
 from pipeline.model.window import milliseconds_of
 from pipeline.storage.frames import arrow_schema
-from pipeline.storage.rows import load_rows, merge_rows
+from pipeline.storage.rows import insert_rows, load_rows
 from pipeline.storage.tables_on_disk import table_path
 from pipeline.storage.window_status import trust_windows
 from pipeline.tables.gold import VERDICTS
@@ -60,7 +60,7 @@ def fill_warehouse(run):
         for name, rows in (("gold.forecast", list_forecasts(run)), ("bronze.quarantine", REFUSED))
     )
     measured |= run.replace(declared("gold.forecast"), forecasts, windows)
-    kept = merge_rows(refused, run.warehouse, declared("bronze.quarantine"), insert_only=True, of=tuple(of.values()))
+    kept = insert_rows(refused, run.warehouse, declared("bronze.quarantine"), of=tuple(of.values()))
     ingest_versions = ingested.table_versions | {"bronze.quarantine": kept}
     versions = {"ingest": ingest_versions, "replay": replayed.table_versions, "measures": measured}
     (run.warehouse / "versions.json").write_text(json.dumps({gate: dict(of) for gate, of in versions.items()}))

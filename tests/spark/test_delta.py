@@ -20,7 +20,7 @@ from pipeline.storage.catalog import register_copies, register_tables
 from pipeline.storage.data_files import append_files, insert_missing, merge_frame, replace_windows
 from pipeline.storage.files import Scope, list_data_files
 from pipeline.storage.frames import ROW_GROUP_BYTES, arrow_schema, fit_rows
-from pipeline.storage.rows import compare_added, load_rows, merge_rows, replace_rows
+from pipeline.storage.rows import compare_added, insert_rows, load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables import TABLES, Column, Table
 from pipeline.tables.arrow_types import format_sql_schema
@@ -149,12 +149,12 @@ def test_rows_that_do_not_fit_are_refused_naming_every_column():
 
 def test_a_merge_that_changes_nothing_makes_no_commit(spark, warehouse):
     table = Table(name=LOADS.name, grain="", key=LOADS.key, columns=LOADS.columns, write_mode="merge")
-    versions = [merge_rows(rows_of((0, 1, 10), (0, 2, 20), run_id=run_id), warehouse, table) for run_id in ("a", "b")]
-    versions.append(merge_rows(rows_of((0, 2, 21), (0, 3, 30), run_id="c"), warehouse, table))
+    versions = [insert_rows(rows_of((0, 1, 10), (0, 2, 20), run_id=run_id), warehouse, table) for run_id in ("a", "b")]
+    versions.append(insert_rows(rows_of((0, 2, 21), (0, 3, 30), run_id="c"), warehouse, table))
     assert versions == [1, 1, 2]
-    assert stored(spark, warehouse) == [(0, 1, 10), (0, 2, 21), (0, 3, 30)]
+    assert stored(spark, warehouse) == [(0, 1, 10), (0, 2, 20), (0, 3, 30)]
     with pytest.raises(TableMismatchError, match="two rows of one key"):
-        merge_rows(rows_of((0, 1, 1), (0, 1, 2), run_id="d"), warehouse, table)
+        insert_rows(rows_of((0, 1, 1), (0, 1, 2), run_id="d"), warehouse, table)
 
 
 def test_every_declared_table_answers_by_its_name(spark, tmp_path):

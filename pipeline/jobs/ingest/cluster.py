@@ -30,7 +30,7 @@ from pipeline.sources.source import ClusterReading
 from pipeline.stages import map_tasks, read_parts
 from pipeline.storage.data_files import merge_frame
 from pipeline.storage.files import WRITTEN
-from pipeline.storage.rows import merge_rows
+from pipeline.storage.rows import insert_rows
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, LOG_SEGMENTS, QUARANTINE
 from pipeline.transforms.traffic import join_segments
 
@@ -148,7 +148,7 @@ def merge_problems(run: RunContext, given: IngestInput) -> dict[str, int]:
     problems = iter_quarantine_rows(run.cluster_name, given.problems, given.reading.relative)
     first_seen = ({**row, "first_seen_at": instant_of(run.as_of_ms)} for row in problems)
     rows, of = run.table_of(QUARANTINE, first_seen), (run.cluster_name, run.run_id)
-    return {QUARANTINE.name: merge_rows(rows, run.warehouse, QUARANTINE, insert_only=True, of=of)}
+    return {QUARANTINE.name: insert_rows(rows, run.warehouse, QUARANTINE, of=of)}
 
 
 def list_segments(

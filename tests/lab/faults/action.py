@@ -48,7 +48,7 @@ def kill_around_action(bed: Bed, count: int, seed: int) -> Iterator[tuple[tuple[
 
 def _mark_action(marks: Path) -> None:
     """In a child: has the Action leave a word when it begins, and the outbox one before and one after its commit."""
-    run, write = QueueIncidents.run, raise_incidents.merge_rows
+    run, write = QueueIncidents.run, raise_incidents.insert_rows
 
     def mark(word: str) -> None:
         with marks.open("a") as file:
@@ -65,7 +65,7 @@ def _mark_action(marks: Path) -> None:
         return version
 
     QueueIncidents.run = run_marked  # type: ignore[method-assign]
-    raise_incidents.merge_rows = write_marked
+    raise_incidents.insert_rows = write_marked
 
 
 def _time_action(bed: Bed, marks: Path) -> float:

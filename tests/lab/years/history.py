@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from pipeline.model.window import DAY_MS, HOUR_MS
 from pipeline.storage.maintenance import maintain_tables
-from pipeline.storage.rows import load_rows, merge_rows
+from pipeline.storage.rows import insert_rows, load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables import TABLES, Table
 from pipeline.tables.bronze import LOG_SEGMENTS
@@ -67,7 +67,7 @@ class History:
         back_ms = (self.hours - hour) * HOUR_MS
         moved = _moved(rows, table, back_ms, hour)
         if table.write_mode == "merge":
-            merge_rows(moved, warehouse, table)
+            insert_rows(moved, warehouse, table)
             on_disk.update_incremental()
         else:  # what a run leaves that replaces a window of which nothing is stored: one file, one commit
             write_deltalake(on_disk, moved, mode="append")

@@ -10,7 +10,7 @@ from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.jobs import deliver_alerts
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import load_rows, merge_rows
+from pipeline.storage.rows import insert_rows, load_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.incidents import ALERT_OUTBOX
 from pipeline.tables.values import row_of
@@ -39,7 +39,7 @@ def make_outbox(folder):
 
 def queue(config, *messages):
     rows = [row_of(message, ALERT_OUTBOX) for message in messages]
-    merge_rows(rows_of(ALERT_OUTBOX, rows, run_id="r1"), config.warehouse, ALERT_OUTBOX, insert_only=True)
+    insert_rows(rows_of(ALERT_OUTBOX, rows, run_id="r1"), config.warehouse, ALERT_OUTBOX)
 
 
 def queue_other(config, *recipients, cluster="other", **changes):

@@ -14,7 +14,7 @@ from pipeline.model.incident import AlertMessage
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import plan_runs
 from pipeline.storage.outbox import mark_delivered
-from pipeline.storage.rows import load_rows, merge_rows
+from pipeline.storage.rows import insert_rows, load_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS
@@ -74,7 +74,7 @@ def tell(run, number, *, after=1):
         message_id="K-1-new.x@y", cluster="demo", incident_id="K-1", state="new", window_start_ms=at(number), channel=None,
         tells="K-1-new", subject_line="", recipients="", payload=b"", queued_at_ms=at(number),
     )  # fmt: skip
-    merge_rows(run.table_of(ALERT_OUTBOX, [message]), run.warehouse, ALERT_OUTBOX, insert_only=True)
+    insert_rows(run.table_of(ALERT_OUTBOX, [message]), run.warehouse, ALERT_OUTBOX)
     mark_delivered(run.warehouse, message.message_id, delivered_to="x", now_ms=at(number + after))
 
 

@@ -6,7 +6,7 @@ from pipeline.jobs.measure_rules import run as measure_rules
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import load_rows, merge_rows, replace_rows
+from pipeline.storage.rows import insert_rows, load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import CLUSTER_STATE, LOG_SEGMENTS
 from pipeline.tables.health import RULE_MEASURES, TOPIC_HEALTH
@@ -77,7 +77,7 @@ def test_segments_past_retention_are_those_still_in_their_logs(tmp_path, kept_ms
             (2, 200, 299, over),  # of a broker that holds no replica
         )
     ]
-    merge_rows(rows_of(LOG_SEGMENTS, segments, run_id="r"), config.warehouse, LOG_SEGMENTS)
+    insert_rows(rows_of(LOG_SEGMENTS, segments, run_id="r"), config.warehouse, LOG_SEGMENTS)
     (run,) = plan_runs(config, TimeWindow(START_MS, windows[-1].end_ms), run_id="r", now_ms=windows[-1].end_ms)
     measure_rules(run, windows)
     found = load_rows(config.warehouse, RULE_MEASURES, where="rule = 'segments_past_retention'").sort_by("window_start")

@@ -11,7 +11,7 @@ from pipeline.model.incident import AlertMessage
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow
 from pipeline.report.page import write_reports
 from pipeline.runs import plan_runs
-from pipeline.storage.rows import merge_rows
+from pipeline.storage.rows import insert_rows
 from pipeline.tables.incidents import ALERT_OUTBOX
 from tests.report_tables import T0_MS, write_config, write_warehouse
 
@@ -64,7 +64,7 @@ def test_what_a_waiting_message_names_is_written_whatever_window_the_run_is_abou
     of = {"message_id": "K-1-new.x@y", "cluster": "demo", "incident_id": "K-1", "state": "new", "queued_at_ms": T0_MS}
     told = {"channel": None, "tells": None, "subject_line": "", "recipients": "", "payload": b""}
     message = AlertMessage(window_start_ms=run.windows[4].start_ms, **of, **told)
-    merge_rows(run.table_of(ALERT_OUTBOX, [message]), run.warehouse, ALERT_OUTBOX, insert_only=True)
+    insert_rows(run.table_of(ALERT_OUTBOX, [message]), run.warehouse, ALERT_OUTBOX)
     write_reports(run, run.windows[:3])
     assert names(folder) == ["demo-2026-11-21T02-00Z.html", "demo-2026-11-21T04-00Z.html"]
 

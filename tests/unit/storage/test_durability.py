@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pipeline.errors import StorageError
 from pipeline.storage.durability import find_version, open_table
 from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import load_rows, merge_rows
+from pipeline.storage.rows import insert_rows, load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.incidents import ALERT_OUTBOX
 from tests.unit.storage.test_outbox import queue
@@ -195,7 +195,7 @@ def test_no_row_is_added_to_a_table_whose_last_commit_may_be_lost(outbox):
     queue(outbox, "a")
     cut(last_commit(table_path(outbox, ALERT_OUTBOX)), 0)
 
-    refusal(merge_rows, rows_of(ALERT_OUTBOX, [], run_id="r"), outbox, ALERT_OUTBOX, match="delete that file")
+    refusal(insert_rows, rows_of(ALERT_OUTBOX, [], run_id="r"), outbox, ALERT_OUTBOX, match="delete that file")
     refusal(ensure_tables, outbox, (ALERT_OUTBOX,), match="delete that file")
 
 

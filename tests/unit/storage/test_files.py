@@ -5,7 +5,7 @@ import pyarrow as pa
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.storage.files import list_data_files
 from pipeline.storage.frames import arrow_schema, rows_of
-from pipeline.storage.rows import merge_rows, replace_rows
+from pipeline.storage.rows import insert_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import BROKERS
 from pipeline.tables.keys import KEY_HASHES
@@ -41,6 +41,6 @@ def test_a_table_of_dates_is_cut_by_date(tmp_path):
         columns = [
             pa.array([held.get(field.name, "r" if field.name == "run_id" else None)], field.type) for field in kinds
         ]
-        merge_rows(pa.table(columns, kinds), tmp_path, KEY_HASHES, insert_only=True)
+        insert_rows(pa.table(columns, kinds), tmp_path, KEY_HASHES)
     assert [len(list_data_files(tmp_path, KEY_HASHES, "c", [window])) for window in windows] == [1, 1]
     assert len(list_data_files(tmp_path, KEY_HASHES, "c", windows)) == 2

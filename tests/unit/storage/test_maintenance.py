@@ -14,7 +14,7 @@ from pipeline.model.window import DAY_MS, TimeWindow
 from pipeline.storage.files import list_data_files
 from pipeline.storage.frames import arrow_schema, rows_of
 from pipeline.storage.maintenance import Upkeep, drop_dates, drop_expired, maintain_tables
-from pipeline.storage.rows import load_rows, merge_rows
+from pipeline.storage.rows import insert_rows, load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables import TABLES, Column
 from pipeline.tables.bronze import CONSUMER_GROUPS, LOG_SEGMENTS
@@ -88,7 +88,7 @@ def test_hashes_of_keys_are_dropped_after_their_retention(tmp_path):
         {"cluster": "lab", "window_date": day, "key_id": f"{i:032x}", "is_empty": False} for i, day in enumerate(days)
     ]
     arrow = pa.Table.from_pylist([{**row, "run_id": "r"} for row in rows], schema=arrow_schema(KEY_HASHES))
-    merge_rows(arrow, tmp_path, KEY_HASHES)
+    insert_rows(arrow, tmp_path, KEY_HASHES)
 
     def drop():
         return [
@@ -133,7 +133,7 @@ def test_rows_of_segments_that_nobody_read_go_with_those_that_were_read(tmp_path
             (2, 200, True, None),
         )
     ]
-    merge_rows(rows_of(LOG_SEGMENTS, rows, run_id="r"), tmp_path, LOG_SEGMENTS)
+    insert_rows(rows_of(LOG_SEGMENTS, rows, run_id="r"), tmp_path, LOG_SEGMENTS)
 
     def drop():
         return drop_expired(tmp_path, LOG_SEGMENTS, as_of_ms=NOON_MS, kept_ms=31 * DAY_MS)

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.storage.frames import rows_of
 from pipeline.storage.outbox import mark_attempt, mark_delivered, mark_failed, pending
-from pipeline.storage.rows import load_rows, merge_rows
+from pipeline.storage.rows import insert_rows, load_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.incidents import ALERT_OUTBOX
 
@@ -25,7 +25,7 @@ def queue(warehouse, *message_ids):
         }
         for minute, message_id in enumerate(message_ids)
     ]  # fmt: skip  # fields of a value, several a line
-    merge_rows(rows_of(ALERT_OUTBOX, rows, run_id="r"), warehouse, ALERT_OUTBOX, insert_only=True)
+    insert_rows(rows_of(ALERT_OUTBOX, rows, run_id="r"), warehouse, ALERT_OUTBOX)
 
 
 def ids(warehouse):

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from pipeline.errors import TableMismatchError
 from pipeline.model.window import TimeWindow
 from pipeline.storage.frames import rows_of
-from pipeline.storage.rows import compare_added, load_rows, merge_rows, replace_rows
+from pipeline.storage.rows import compare_added, insert_rows, load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables import Column, Table
 from pipeline.tables.bronze import QUARANTINE
@@ -100,23 +100,20 @@ def test_rows_that_do_not_belong_are_refused_and_nothing_is_written(warehouse, g
     assert DeltaTable(table_path(warehouse, LOADS)).version() == 0
 
 
-def test_a_merge_inserts_updates_and_leaves_alone(warehouse):
+def test_rows_are_inserted_and_those_stored_are_left_alone(warehouse):
     plain = LOADS.columns[:5]
     table = Table(name=LOADS.name, grain="", key=LOADS.key, columns=(*plain, RUN_ID), write_mode="merge")
 
-    def merged(*data, run_id, insert_only=False):
-        new = rows(*data, run_id=run_id).drop_columns(["parts"])
-        return merge_rows(new, warehouse, table, insert_only=insert_only)
+    def inserted(*data, run_id):
+        return insert_rows(rows(*data, run_id=run_id).drop_columns(["parts"]), warehouse, table)
 
-    assert merged((0, 1, 10), (0, 2, 20), run_id="a") == 1
-    assert merged((0, 1, 10), (0, 2, 20), run_id="b") == 1  # only run_id differs: no commit
-    assert merged((0, 2, 21), (0, 3, None), run_id="c") == 2
-    assert merged((0, 1, 99), (0, 4, 40), run_id="d", insert_only=True) == 3
-    assert merged((0, 3, 30), run_id="e") == 4  # NULL differs from 30
-    assert merged(run_id="f") == 4
-    assert stored(warehouse) == [(0, 1, 10), (0, 2, 21), (0, 3, 30), (0, 4, 40)]
+    assert inserted((0, 1, 10), (0, 2, 20), run_id="a") == 1
+    assert inserted((0, 1, 99), (0, 2, 20), run_id="b") == 1  # no new key: no commit
+    assert inserted((0, 1, 99), (0, 4, 40), run_id="d") == 2
+    assert inserted(run_id="f") == 2
+    assert stored(warehouse) == [(0, 1, 10), (0, 2, 20), (0, 4, 40)]
     with pytest.raises(TableMismatchError, match="two rows of one key"):
-        merged((0, 1, 1), (0, 1, 2), run_id="g")
+        inserted((0, 1, 1), (0, 1, 2), run_id="g")
 
 
 def test_a_merge_notes_the_rows_that_a_run_added(warehouse):
@@ -124,7 +121,7 @@ def test_a_merge_notes_the_rows_that_a_run_added(warehouse):
     table = Table(name=LOADS.name, grain="", key=LOADS.key, columns=(*LOADS.columns[:5], RUN_ID), write_mode="merge")
     for run_id, data in (("a", [(0, 1, 10), (0, 2, 20)]), ("b", [(0, 2, 21), (0, 3, 30)]), ("d", [(0, 1, 11)])):
         new = rows(*data, run_id=run_id).drop_columns(["parts"])
-        since = merge_rows(new, warehouse, table, insert_only=True, of=("c", run_id))
+        since = insert_rows(new, warehouse, table, of=("c", run_id))
         found = compare_added(warehouse, table, ("c", run_id), windows(0), since)
         count = {"a": 2, "b": 1}.get(run_id)
         assert found is None if count is None else found[1] == found[3] == count and found[2] == found[4]
@@ -141,11 +138,11 @@ def test_what_a_merge_notes_takes_no_memory_of_all_that_is_stored(warehouse):
         columns |= {"cluster": "c", "path": path, "first_seen_at": None}
         return rows_of(QUARANTINE, [columns | {"position": one} for one in positions], run_id=run_id)
 
-    merge_rows(refused("orders-0/0.log", *range(200_000), run_id="a"), warehouse, QUARANTINE, insert_only=True)
+    insert_rows(refused("orders-0/0.log", *range(200_000), run_id="a"), warehouse, QUARANTINE)
     new = refused("it's-0/0.log", 1, 2, run_id="b")
     with tracing_memory() as peak_bytes:
         for _ in range(2):
-            merge_rows(new, warehouse, QUARANTINE, insert_only=True, of=("c", "b"))
+            insert_rows(new, warehouse, QUARANTINE, of=("c", "b"))
         assert peak_bytes() < 10_000_000
     found = load_rows(warehouse, QUARANTINE, where="path <> 'orders-0/0.log'")
     assert sorted(found["position"].to_pylist()) == [1, 2]

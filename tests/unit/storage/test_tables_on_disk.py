@@ -13,7 +13,7 @@ from deltalake.exceptions import DeltaError
 
 from pipeline.errors import TableMismatchError
 from pipeline.storage.frames import find_mismatch, rows_of
-from pipeline.storage.rows import load_rows, merge_rows
+from pipeline.storage.rows import insert_rows, load_rows
 from pipeline.storage.tables_on_disk import SCHEMA_VERSION_PROPERTY, count_added_rows, ensure_tables, table_path
 from pipeline.tables import TABLES, Column, Table
 from pipeline.tables.table import Check
@@ -72,7 +72,7 @@ def test_a_value_outside_its_check_is_refused_by_us_and_by_delta_rs(tmp_path, no
         contextlib.nullcontext() if is_taken else pytest.raises(TableMismatchError, match=r"a row breaks .*note_id")
     )
     with refused:
-        merge_rows(rows, tmp_path, CHECKED)
+        insert_rows(rows, tmp_path, CHECKED)
     others = contextlib.nullcontext() if is_taken else pytest.raises(DeltaError, match="failed validation check")
     with others:
         write_deltalake(table_path(tmp_path, CHECKED), rows, mode="append")
@@ -82,7 +82,7 @@ def test_a_value_outside_its_check_is_refused_by_us_and_by_delta_rs(tmp_path, no
 def test_an_older_table_gets_its_checks_unless_its_rows_break_them(tmp_path, size_bytes, is_added):
     ensure_tables(tmp_path, [FIRST])
     old = rows_of(FIRST, [{"note_id": 1, "size_bytes": size_bytes, "text": "old"}], run_id="a")
-    merge_rows(old, tmp_path, FIRST)
+    insert_rows(old, tmp_path, FIRST)
     assert ensure_tables(tmp_path, [CHECKED]) == (("gold.notes",) if is_added else ())
     constraints = DeltaTable(table_path(tmp_path, FIRST)).metadata().configuration
     assert ("delta.constraints.size_bytes_in_range" in constraints) is is_added
@@ -108,7 +108,7 @@ def test_the_change_feed_says_what_a_merge_changed(tmp_path):
     ensure_tables(tmp_path, [FIRST])
     for size_bytes in (1, 2):
         rows = rows_of(FIRST, [{"note_id": 1, "size_bytes": size_bytes, "text": "old"}], run_id="a")
-        version = merge_rows(rows, tmp_path, FIRST)
+        version = insert_rows(rows, tmp_path, FIRST)
         ensure_tables(tmp_path, [followed])
     feed = DeltaTable(table_path(tmp_path, followed)).load_cdf(starting_version=version)
     changes = {(row["_change_type"], row["size_bytes"]) for row in pa.table(feed.read_all()).to_pylist()}
@@ -117,10 +117,10 @@ def test_the_change_feed_says_what_a_merge_changed(tmp_path):
 
 def test_a_warehouse_of_the_first_version_gets_the_new_columns_and_keeps_its_rows(tmp_path):
     ensure_tables(tmp_path, [FIRST])
-    merge_rows(rows_of(FIRST, [{"note_id": 1, "size_bytes": 2, "text": "old"}], run_id="a"), tmp_path, FIRST)
+    insert_rows(rows_of(FIRST, [{"note_id": 1, "size_bytes": 2, "text": "old"}], run_id="a"), tmp_path, FIRST)
     assert ensure_tables(tmp_path, [SECOND]) == ("gold.notes",)
     assert ensure_tables(tmp_path, [SECOND]) == ()
-    merge_rows(rows_of(SECOND, [{"note_id": 2, "gap_ms": [1, 2], "text": "new"}], run_id="b"), tmp_path, SECOND)
+    insert_rows(rows_of(SECOND, [{"note_id": 2, "gap_ms": [1, 2], "text": "new"}], run_id="b"), tmp_path, SECOND)
     assert load_rows(tmp_path, SECOND).sort_by("note_id").to_pylist() == [
         {"note_id": 1, "written_at": None, "labels": None, "gap_ms": None, "size_bytes": 2, "text": "old"},
         {"note_id": 2, "written_at": None, "labels": None, "gap_ms": [1, 2], "size_bytes": None, "text": "new"},
