@@ -92,7 +92,6 @@ def reports_folder() -> Path:
 
 
 def span_of_run(partition_key: str | None, conf: Mapping[str, Any] | None) -> TimeWindow | None:
-    """Returns the span of a run's windows; None where it names none."""
     from dags.runs import requested_span  # Airflow's SDK
     from pipeline.config_file import load_usable
 

@@ -91,7 +91,6 @@ def _serve(host: str, port: int, home: Path, path: Path) -> int:
 
 
 def format_url(host: str, port: int) -> str:
-    """Where a server that listens on an address is reached from here."""
     return f"http://{_ANYWHERE.get(host, f'[{host}]' if ':' in host else host)}:{port}"
 
 
@@ -119,7 +118,6 @@ def _alone(home: Path) -> Iterator[None]:
 
 
 def serve_settings(host: str, port: int, url: str) -> dict[str, str]:
-    """Returns Airflow's settings, as environment variables, for a server on a busy machine."""
     return {
         "AIRFLOW__API__HOST": host,
         "AIRFLOW__API__PORT": str(port),

@@ -7,9 +7,8 @@
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -75,12 +74,6 @@ class KafkaLog(DataSource):
         return _KINDS[name]
 
 
-class _Part(InputPartition):
-    def __init__(self, task: SegmentTask | None, refused: Sequence[dict[str, Any]] = ()) -> None:
-        super().__init__(0)
-        self.task, self.refused = task, refused
-
-
 class _Reader(DataSourceReader):
     def __init__(self, path: str, kind: tuple[Kind, str, pa.Schema], window_ms: int) -> None:
         self._path, self._kind, self._window_ms = path, kind, window_ms
@@ -95,21 +88,20 @@ class _Reader(DataSourceReader):
         settings = ScanSettings(as_of_ms=as_of_ms, span=TimeWindow(0, LATEST_MS), window_ms=self._window_ms)
         leaders = LeaderEpochs.of(history, tree, read_replica_states(tree)[0])
         reads = plan_reads(choose_replicas(tree, history.state_at(as_of_ms).leaders))
-        parts = [_Part(task) for task in plan_segment_tasks(reads, settings, leaders, _LEAST_TASKS)]
+        tasks = plan_segment_tasks(reads, settings, leaders, _LEAST_TASKS)
         refused = [
             asdict(one) | {"path": escape_hidden(one.path), "reason": escape_hidden(one.reason)}
             for one in (*tree.problems, *problems)
         ]
-        return [*parts, _Part(None, refused)]
+        return [InputPartition(value) for value in (*tasks, refused)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Part)  # noqa: S101 - narrows the type
         kind, row_kind, schema = self._kind
-        if partition.task is None:
+        if not isinstance(partition.value, SegmentTask):
             if row_kind == "problem":
-                yield from pa.Table.from_pylist(list(partition.refused), schema=schema).to_batches()
+                yield from pa.Table.from_pylist(partition.value, schema=schema).to_batches()
             return
-        for piece in partition.task.run():
+        for piece in partition.value.run():
             if piece.kind is kind:
                 wanted = piece.rows.filter(pc.field("row_kind") == row_kind) if row_kind else piece.rows
                 yield from wanted.select(schema.names).to_batches()

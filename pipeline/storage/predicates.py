@@ -30,12 +30,10 @@ def sql_text(text: str) -> str:
 
 
 def sql_instant(instant_ms: int) -> str:
-    """Writes a Spark SQL timestamp literal in UTC."""
     return f"TIMESTAMP'{format_instant(instant_ms)}'"
 
 
 def format_datafusion_text(text: str) -> str:
-    """Writes a text as DataFusion's literal."""
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -85,7 +85,6 @@ def read_transaction_index(path: Path | str) -> IndexFile:
 
 
 def _read_entries(path: Path | str, dtype: np.dtype[np.void]) -> tuple[NDArray[np.void], int]:
-    """Entries up to the first with relative offset 0 after entry 0, and the file's size."""
     blocks, rest = [np.empty(0, dtype)], b""
     with open_regular(path) as file:
         while data := file.read(_BLOCK_ENTRIES * dtype.itemsize):

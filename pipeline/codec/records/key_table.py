@@ -70,8 +70,6 @@ TOP_KEY_COUNT = 10
 
 
 class RecordTally:
-    """Adds up chunks of records, and counts their keys."""
-
     def __init__(self) -> None:
         self._keys = KeyCounter(_MOST_KEYS)
         self._tombstone_count = self._key_bytes = self._value_bytes = self._header_count = 0

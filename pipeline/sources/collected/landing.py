@@ -72,8 +72,6 @@ def choose_copies(
 
 @dataclass(frozen=True, slots=True)
 class _Disks:
-    """What a host's disks hold, by partition: looked up once for each log of the cluster."""
-
     broker_ids: frozenset[int | None]
     held: frozenset[LogName]
     starts: Mapping[LogName, int]  # first offsets

@@ -71,7 +71,6 @@ def read_partition(
 def _read_stretch(
     read: SegmentRead, progress: LogProgress | None, settings: ScanSettings, name: str, unit_bytes: int
 ) -> ReadUnit | None:
-    """Reads the next stretch of a segment; None where no more is committed."""
     known = progress if progress is not None and progress.base_offset == read.base_offset else None
     next_offset = read.base_offset if progress is None else max(progress.next_offset, read.base_offset)
     headers, start, end = _scan_on(read, known, next_offset, unit_bytes)

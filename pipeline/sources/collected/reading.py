@@ -72,7 +72,6 @@ class CollectedTask:
             yield _sum_records(rows if kind is Kind.KEYS else rows.filter(pc.is_in(rows["kind"], _KEYLESS)), HELD_KEYS)
 
     def _find_unfilled(self, rows: pa.Table) -> pa.Table:
-        """A problem for each file whose records do not fill its offsets."""
         spanned = pc.add(pc.subtract(rows["last_offset"], rows["first_offset"]), 1)
         most = pc.add(rows["record_count"], pc.fill_null(rows["missing_offset_count"], 0))
         is_filled = pc.and_(pc.less_equal(rows["record_count"], spanned), pc.greater_equal(most, spanned))

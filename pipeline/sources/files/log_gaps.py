@@ -110,7 +110,6 @@ def _is_as_new(other: PartitionDirectory, partition: PartitionDirectory) -> bool
 
 
 def _find_time_of(directory: LogDirectory, partition: PartitionDirectory, offset: int, as_of_ms: int) -> int:
-    """When the first of the records from an offset on were sent."""
     way = look_up_offset(directory, partition, offset)
     if way.segment is None or way.found is None or way.found.batch is None:
         return 0

@@ -18,7 +18,7 @@ from pipeline.model.cluster import NO_LEADER
 from pipeline.model.log import TopicPartition
 from pipeline.sources.live import admin
 from pipeline.sources.live.connection import ClusterConnection
-from pipeline.sources.live.requests import Failures, describe_error
+from pipeline.sources.live.requests import Failures, describe_error, refuse_error
 from pipeline.sources.live.settings import FetchRead
 
 BY_NAME_VERSION = 12  # the newest version that names topics; later ones want ids
@@ -92,8 +92,7 @@ def _ask(connection: ClusterConnection, read: FetchRead, request: Any, leader_id
     """The partition's part of the reply, None where there is none; and why there are no records, in words."""
     try:
         reply = connection.send(request, leader_id)
-        if getattr(reply, "error_code", 0):
-            raise for_code(reply.error_code)()
+        refuse_error(getattr(reply, "error_code", 0))
     except KafkaError as error:
         return None, describe_error(error)
     if not reply.responses:

@@ -50,7 +50,6 @@ def group_partitions(page: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def describe_error(error: BaseException | None) -> str:
-    """A client's error in a few words."""
     if error is None:
         return "no answer"
     name = type(error).__name__.removesuffix("Error")
