@@ -10,7 +10,7 @@ import jinja2
 from airflow.sdk.bases.notifier import BaseNotifier
 from airflow.sdk.definitions.context import Context
 
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import Windows
 
 TRACEBACK_LINES = 15
 LOG_LINES = 20
@@ -62,9 +62,7 @@ def mail_failed_clusters(ti: Any, dag_run: Any, task_id: str, failed: Mapping[st
     deliver_text(f"[partition health] {subject}", "\n".join(lines))
 
 
-def mail_given_up(
-    ti: Any, dag_run: Any, cluster: str, windows: Sequence[TimeWindow], errors: Sequence[Exception]
-) -> None:
+def mail_given_up(ti: Any, dag_run: Any, cluster: str, windows: Windows, errors: Sequence[Exception]) -> None:
     """One mail about earlier windows that a run took up in vain, and that no later one takes up."""
     from dags.mail import deliver_text  # keeps DAG files light
 

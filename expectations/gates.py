@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from pipeline.runs import RunContext, Windows
+    from pipeline.model.window import Windows
+    from pipeline.runs import RunContext
 
 _HISTORY_WINDOWS = 24
 _LEAST_HISTORY = 3

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pipeline.config.storage import Folder
 from pipeline.engine import describe_work
 from pipeline.errors import ConfigError
-from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, format_instant, milliseconds_of, spanning
+from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, Windows, format_instant, milliseconds_of, spanning
 from pipeline.stages import then
 from pipeline.storage.data_files import insert_missing, replace_in_tables, replace_windows
 from pipeline.storage.files import Scope, write_tables
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pipeline.config.pipeline_config import Cluster, PipelineConfig
 
 Row = dict[str, Any]
-Windows = Sequence[TimeWindow]
 _Value = TypeVar("_Value")
 TableRows = Iterable[tuple[str, Any]]  # a table's name, and rows as `RunContext.replace` takes them
 CATCH_UP_MS = 31 * DAY_MS  # no table's retention is shorter
@@ -87,7 +86,7 @@ class RunContext:
         trusted, wanted = trusted_windows(self.warehouse, self.cluster_name, reach), set(self.windows)
         return tuple(sorted(w for w in trusted if w in wanted or w.start_ms not in done_ms))
 
-    def in_turns(self, windows: Sequence[TimeWindow]) -> Iterator[tuple[TimeWindow, ...]]:
+    def in_turns(self, windows: Windows) -> Iterator[tuple[TimeWindow, ...]]:
         """The run's own windows first, then others, newest first: twelve turns of an hour, each of which a job commits."""
         wanted, at_once = set(self.windows), max(1, HOUR_MS // self.window_ms)
         own, others = (sorted(w for w in windows if (w in wanted) is is_own) for is_own in (True, False))
@@ -96,16 +95,16 @@ class RunContext:
         for end in range(len(others), max(0, len(others) - MOST_TURNS * at_once), -at_once):
             yield tuple(others[max(0, end - at_once) : end])
 
-    def starts_in(self, tables: Iterable[Table], windows: Sequence[TimeWindow]) -> set[int]:
+    def starts_in(self, tables: Iterable[Table], windows: Windows) -> set[int]:
         """Starts of the windows of which one of the tables has rows, milliseconds."""
         found = (self.query("SELECT DISTINCT window_start FROM held", windows, held=table) for table in tables)
         return {start_ms for starts in found for (start_ms,) in tuples_of(starts, "window_start_ms")}
 
-    def starts_to_replay(self, windows: Sequence[TimeWindow]) -> set[int]:
+    def starts_to_replay(self, windows: Windows) -> set[int]:
         """Starts of the windows that a replay makes rows of: it has those of all topics, or of what is stored of keys alone."""
         return self.starts_in((CLUSTER_STATE,) if self.config.replay.arrivals else (KEY_TRAFFIC, ARRIVALS), windows)
 
-    def split_by_rows(self, windows: Sequence[TimeWindow]) -> tuple[tuple[TimeWindow, ...], str]:
+    def split_by_rows(self, windows: Windows) -> tuple[tuple[TimeWindow, ...], str]:
         """The windows whose rows are kept, and a sentence about the others: their batches were counted, and dropped since."""
         if not windows:
             return (), ""
@@ -139,7 +138,7 @@ class RunContext:
         return [window for window in gone if window not in trusted]
 
     def load(
-        self, table: Table, windows: Sequence[TimeWindow] | None = None, columns: Sequence[str] = (), *, where: str = ""
+        self, table: Table, windows: Windows | None = None, columns: Sequence[str] = (), *, where: str = ""
     ) -> pa.Table:
         """The cluster's rows of a table; of all windows by default, with all columns; `where` is further SQL."""
         if windows is not None and not windows:
@@ -148,13 +147,13 @@ class RunContext:
             self.warehouse, table, cluster=self.cluster_name, windows=windows or (), columns=columns, where=where
         )
 
-    def rows(self, table: Table, windows: Sequence[TimeWindow] | None = None, columns: Sequence[str] = ()) -> list[Row]:
+    def rows(self, table: Table, windows: Windows | None = None, columns: Sequence[str] = ()) -> list[Row]:
         """The same as dictionaries."""
         loaded: list[Row] = self.load(table, windows, columns).to_pylist()
         return loaded
 
     def values(
-        self, kind: type[_Value], table: Table, windows: Sequence[TimeWindow] | None = None, *, where: str = ""
+        self, kind: type[_Value], table: Table, windows: Windows | None = None, *, where: str = ""
     ) -> list[_Value]:
         """The same as values of a dataclass, see `values_of`."""
         return values_of(kind, self.load(table, windows, where=where))
@@ -169,7 +168,7 @@ class RunContext:
         columns = [find_column(name, table.column_names) for name in names]
         return tuples_of(self.load(table, windows, columns, where=where), *names)
 
-    def query(self, sql: str, windows: Sequence[TimeWindow], **tables: Table) -> pa.Table:
+    def query(self, sql: str, windows: Windows, **tables: Table) -> pa.Table:
         """Answers DataFusion's SQL over the cluster's rows of some windows; keywords name the tables in it."""
         stored = {f"stored_{name}": table for name, table in tables.items()}
         cut = {
@@ -190,13 +189,13 @@ class RunContext:
         return {table.name: replace_windows(spark, rows, self.warehouse, table, scope)}
 
     def to_files(
-        self, work: Callable[[Any], TableRows], tables: Sequence[Table], windows: Sequence[TimeWindow]
+        self, work: Callable[[Any], TableRows], tables: Sequence[Table], windows: Windows
     ) -> Callable[[Any], Iterable[pa.Table]]:
         """A kernel that writes what another one yields to data files of tables; it gives rows of `WRITTEN`, see `replace_by_files`."""
         return partial(then, work, partial(self._write_files, {table.name: table for table in tables}, windows))
 
     def replace_by_files(
-        self, doing: str, answers: DataFrame, tables: Sequence[Table], windows: Sequence[TimeWindow]
+        self, doing: str, answers: DataFrame, tables: Sequence[Table], windows: Windows
     ) -> dict[str, int]:
         """As `replace`, of several tables, by what tasks write with `to_files`; returns versions by table."""
         describe_work(f"{self.subject}: {doing} ({', '.join(table.name for table in tables)})")

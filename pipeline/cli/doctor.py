@@ -57,8 +57,7 @@ def examine(config_path: Path | None) -> Iterator[Finding]:
     advice = "" if is_ok else f"needs {wanted}; run make setup"
     yield Finding(name="Python", is_ok=is_ok, found=f"Python {version} in {sys.prefix}", advice=advice)
     yield _versions()
-    java = "Java {0.version} in {0.home} ({0.origin})".format
-    yield _asked("Java", "install Java 17 and set JAVA_HOME", lambda: java(find_java()))
+    yield _asked("Java", "install Java 17 and set JAVA_HOME", _java)
     yield _asked("Delta jars", "set DELTA_JARS, or spark.jars.ivySettings under spark.conf", _delta_jars)
     try:
         config = load_config(config_path)
@@ -180,6 +179,11 @@ def _versions() -> Finding:
         wrong.extend(f"{name} {other} has overwritten files of pyspark {installed}" for other in others)
     found = "; ".join(wrong) or f"{len(wanted)} packages as pinned"
     return Finding(name="packages", is_ok=not wrong, found=found, advice="run make setup" if wrong else "")
+
+
+def _java() -> str:
+    java = find_java()
+    return f"Java {java.version} in {java.home} ({java.origin})"
 
 
 def _delta_jars() -> str:

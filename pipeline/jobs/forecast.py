@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from pipeline.measures import forecast
-from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
+from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, Windows, instant_of
 from pipeline.rules.disks import DISK_COLUMNS, disk_fillings
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.tables import Table
@@ -32,7 +32,7 @@ _DISKS = f"""
     FROM rows WHERE window_start IN (SELECT max(window_start) FROM rows GROUP BY {_STEP})"""  # noqa: S608
 
 
-def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
+def run(run: RunContext, windows: Windows) -> JobReport:
     """Replaces the forecasts made at windows' ends (of short ones at each hour's); windows that do not divide a day have none."""
     step_ms = max(HOUR_MS, run.window_ms)
     ends_ms = sorted(window.end_ms for window in windows if window.end_ms % step_ms == 0)
@@ -44,7 +44,7 @@ def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
     edges = zip([span.start_ms, *(at_ms + run.window_ms for at_ms in lacking)], [*lacking, span.end_ms], strict=True)
     whole = [TimeWindow(start_ms, end_ms) for start_ms, end_ms in edges if start_ms < end_ms]
 
-    def query(sql: str, table: Table, spans: Sequence[TimeWindow] = whole) -> pl.DataFrame:
+    def query(sql: str, table: Table, spans: Windows = whole) -> pl.DataFrame:
         return pl.DataFrame(run.query(sql.format(step_ms=step_ms), spans, rows=table))
 
     def history(measure: str, what: str, frame: pl.DataFrame, kind: str = "") -> _History:

@@ -1,12 +1,12 @@
 """Judges scored windows: broker shares, further rules, and whether every source arrived. Writes nothing."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 
 from pipeline.alerting.incidents import load_open
 from pipeline.model.verdict import HISTORY_FACTOR, BrokerLoad, Verdict
-from pipeline.model.window import END_OF_TIME_MS, TimeWindow, milliseconds_of
+from pipeline.model.window import END_OF_TIME_MS, TimeWindow, Windows, milliseconds_of
 from pipeline.rules.rule import RuleMeasure
 from pipeline.runs import RunContext
 from pipeline.storage.window_status import trusted_windows
@@ -28,7 +28,7 @@ _BEGINNINGS = """
     FROM status GROUP BY source"""
 
 
-def run(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[Verdict, ...]:
+def run(run: RunContext, windows: Windows) -> tuple[Verdict, ...]:
     """Judges these windows, and later ones that have verdicts again, as their counts change; windows before only count."""
     gate, max_age_ms = run.cluster.gate, milliseconds_of(run.cluster.freshness)
     patience_ms = gate.n * run.window_ms
@@ -74,7 +74,7 @@ def judge_further_rules(
     )
 
 
-def _load_measures(run: RunContext, reach: Sequence[TimeWindow]) -> Iterator[RuleMeasure]:
+def _load_measures(run: RunContext, reach: Windows) -> Iterator[RuleMeasure]:
     """Window by window; so many are in memory at once, however long ago the first one was that is judged."""
     starts_ms = sorted(run.starts_in((RULE_MEASURES,), reach))
     for at in range(0, len(starts_ms), _AT_ONCE):
@@ -82,7 +82,7 @@ def _load_measures(run: RunContext, reach: Sequence[TimeWindow]) -> Iterator[Rul
         yield from sorted(run.values(RuleMeasure, RULE_MEASURES, part), key=attrgetter("window_start_ms"))
 
 
-def find_reassignments(run: RunContext, windows: Sequence[TimeWindow]) -> dict[int, SkippedWindow]:
+def find_reassignments(run: RunContext, windows: Windows) -> dict[int, SkippedWindow]:
     """Windows at whose end a reassignment ran: what it copies, and leaders on their way, say nothing of balance."""
     moving = run.query(_MOVING, windows, topics=TOPIC_HEALTH)
     return {

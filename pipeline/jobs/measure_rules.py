@@ -1,6 +1,6 @@
 """Measures what the rules judge: `gold.rule_measures`, from the tables of health and cluster state."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 
 import polars as pl
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pipeline.model.log import fits_topics
 from pipeline.model.log_tree import KAFKA_TOPICS
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, Windows
 from pipeline.rules import RULES
 from pipeline.rules.rule import Appended, RuleInput, RuleMeasure
 from pipeline.runs import JobReport, RunContext
@@ -47,11 +47,11 @@ _TRAFFIC = """
 _LATE_RUNS = 10  # windows by which runs may take place later than theirs
 
 
-def run(run: RunContext, windows: Sequence[TimeWindow]) -> JobReport:
+def run(run: RunContext, windows: Windows) -> JobReport:
     return JobReport(table_versions=run.replace(RULE_MEASURES, _measure(run, windows), windows) if windows else {})
 
 
-def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMeasure]:
+def _measure(run: RunContext, windows: Windows) -> Iterator[RuleMeasure]:
     @cache
     def load(table: Table, history_windows: int) -> pa.Table:
         if table is LOG_SEGMENTS:
@@ -83,7 +83,7 @@ def _measure(run: RunContext, windows: Sequence[TimeWindow]) -> Iterator[RuleMea
     yield from worst.values()
 
 
-def _load_appended(run: RunContext, windows: Sequence[TimeWindow]) -> list[Appended]:
+def _load_appended(run: RunContext, windows: Windows) -> list[Appended]:
     """What brokers appended between moments in some windows, where all windows between were read whole."""
     count = 2 * len(run.windows) + _LATE_RUNS
     reach = (TimeWindow(windows[0].start_ms - count * run.window_ms, windows[-1].end_ms),)

@@ -14,7 +14,7 @@ from pipeline.measures.chance import slot_ms
 from pipeline.measures.outages import Outage, find_absent, sum_known_ms
 from pipeline.measures.zone_plans import ZoneLoads
 from pipeline.model.log_tree import KAFKA_TOPICS
-from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
+from pipeline.model.window import TimeWindow, Windows, instant_of, milliseconds_of
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.stages import map_tasks
@@ -62,7 +62,7 @@ def pending_windows(run: RunContext) -> tuple[TimeWindow, ...]:
     return tuple(sorted(chain.from_iterable(run.in_turns(run.pending_windows(VERDICTS)))))
 
 
-def digest_inputs(run: RunContext, windows: Sequence[TimeWindow]) -> dict[TimeWindow, str]:
+def digest_inputs(run: RunContext, windows: Windows) -> dict[TimeWindow, str]:
     """What each window is judged from, as a digest: the ingest of it, whether it was replayed, and the configuration."""
     ingests = defaultdict(list)
     for row in run.rows(WINDOW_STATUS, windows, ("window_start", "source", "run_id", "committed_at")):

@@ -1,7 +1,7 @@
 """The window `[start, end)` a run is about, in UTC milliseconds."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Self
@@ -103,6 +103,9 @@ class TimeWindow:
             raise ConfigError("a window before the year 1970 or after 2099: no run is about such")
         for start_ms in starts_ms:
             yield type(self)(start_ms, start_ms + size_ms)
+
+
+Windows = Sequence[TimeWindow]
 
 
 def spanning(windows: Iterable[TimeWindow]) -> TimeWindow:

@@ -14,7 +14,7 @@ from pipeline.config.sections import report_name
 from pipeline.errors import NothingUsableError, PipelineError
 from pipeline.files import replace_file
 from pipeline.model.number_text import escape_hidden, format_between, format_bytes, format_clock, format_name
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import TimeWindow, Windows, milliseconds_of
 from pipeline.report.answers import Asker, Chart, ChartColumn, DrawnTable, Point, Rows, Words, ask_newest, cell_of
 from pipeline.report.brokers import LATENCY, ROOM, SHARES, WAITING, causes_of
 from pipeline.report.status import ABSTENTIONS, JUDGED, QUARANTINE, SOURCES, Status, find_status
@@ -197,7 +197,7 @@ def write_report(html: str, path: Path) -> None:
     replace_file(path, html.encode(), mode=0o644)
 
 
-def write_reports(run: RunContext, windows: Sequence[TimeWindow]) -> tuple[str, ...]:
+def write_reports(run: RunContext, windows: Windows) -> tuple[str, ...]:
     """Writes reports of the newest judged window and of those in which an incident changed; returns notes, and stops no run."""
     starts_ms = {start_ms for (start_ms,) in run.tuples(INCIDENTS, windows, "window_start_ms")}
     newest = sorted(starts_ms | {max(windows).start_ms})[-_MOST_REPORTS:]

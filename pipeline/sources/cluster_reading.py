@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pipeline.config.pipeline_config import Cluster
 from pipeline.model.cluster import ClusterHistory, StateSubject
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, Windows
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.metrics.metric_pages import MetricPage
 from pipeline.sources.metrics.metric_source import InstanceSamples, name_metric_sources, samples_of_pages
@@ -40,7 +40,7 @@ def read_cluster(cluster: Cluster, question: ClusterQuestion) -> ClusterReading:
 def iter_availability(
     cluster: Cluster,
     reading: ClusterReading,
-    windows: Sequence[TimeWindow],
+    windows: Windows,
     newest_batch_ms: int | None,
     *,
     listed: Mapping[str, tuple[MetricPage, ...]],

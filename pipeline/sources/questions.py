@@ -6,7 +6,7 @@ from typing import Self
 
 from pipeline.config.storage import NO_STORAGE, Storage
 from pipeline.model.cluster import EarlierState
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, Windows
 
 NAMED = 5  # so many missing items are named, the others counted
 _NAMED_LENGTH = 40  # characters that are shown of a group's name
@@ -16,7 +16,7 @@ _NAMED_LENGTH = 40  # characters that are shown of a group's name
 class ClusterQuestion:
     name: str
     topics: tuple[str, ...] = ()  # empty: all
-    windows: Sequence[TimeWindow]
+    windows: Windows
     as_of_ms: int  # the run's now
     earlier: Sequence[EarlierState] = ()  # what other runs saw
     newest: TimeWindow | None = None  # the window that the present state belongs to, if any

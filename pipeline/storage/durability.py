@@ -10,7 +10,6 @@ import re
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -53,9 +52,7 @@ class StorageErrors(AbstractContextManager["StorageErrors"]):
     path: Folder  # the table's
     advice: str  # what to do, after the cause
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         is_foreign = isinstance(error, DeltaError) and _FOREIGN.search(str(error)) is not None
         # conflicts of writers pass: they are tried again
         if isinstance(error, PipelineError) or (isinstance(error, CommitFailedError) and not is_foreign):

@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from pipeline.config.storage import Folder, open_in_arrow
 from pipeline.errors import StorageError, TableMismatchError
-from pipeline.model.window import TimeWindow, stretches_of
+from pipeline.model.window import TimeWindow, Windows, stretches_of
 from pipeline.storage.durability import open_table
 from pipeline.storage.frames import arrow_schema, count_group_rows, digest_rows, find_mismatch
 from pipeline.storage.predicates import format_datafusion_predicate
@@ -33,7 +33,7 @@ _KEPT_BYTES = 1 << 26
 _REPEATED = ("topic", "topic_id", "kind", "strategy", "strategy_version")  # texts of many rows: given as dictionaries
 
 
-def list_data_files(warehouse: Folder, table: Table, cluster: str, windows: Sequence[TimeWindow]) -> tuple[str, ...]:
+def list_data_files(warehouse: Folder, table: Table, cluster: str, windows: Windows) -> tuple[str, ...]:
     """Sorted paths of the files that may hold a cluster's rows of these windows; in a store without the scheme."""
     predicate, folder = format_datafusion_predicate(table, cluster, windows), table_path(warehouse, table)
     on_disk = open_table(folder)

@@ -13,7 +13,7 @@ from pipeline.config.storage import Folder
 from pipeline.engine import count_task_slots
 from pipeline.measures.outages import LEAST_MISSED, LedSpan, Outage, SampleGap, find_gaps, find_outages
 from pipeline.model.cluster import LIVE_CLUSTER, EarlierState
-from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, spanning
+from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, Windows, spanning
 from pipeline.stages import map_groups, map_tasks
 from pipeline.storage.durability import has_table, open_table
 from pipeline.storage.files import iter_file_rows, list_data_files
@@ -149,7 +149,7 @@ def load_answers(
 def load_outages(
     warehouse: Folder,
     cluster: str,
-    windows: Sequence[TimeWindow],
+    windows: Windows,
     window_ms: int,
     *,
     as_of_ms: int = 0,

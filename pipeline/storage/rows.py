@@ -12,7 +12,7 @@ from deltalake.exceptions import CommitFailedError
 
 from pipeline.config.storage import Folder
 from pipeline.errors import StorageConflictError, TableMismatchError
-from pipeline.model.window import TimeWindow, instant_of
+from pipeline.model.window import TimeWindow, Windows, instant_of
 from pipeline.storage import durability
 from pipeline.storage.durability import ON_READ, StorageErrors, find_version, open_table
 from pipeline.storage.frames import CONTENTS, arrow_schema, count_group_rows, digest_rows, find_mismatch, note_contents
@@ -23,6 +23,7 @@ from pipeline.tables import Table
 FEW_ROWS = 1_000_000
 """Rows that one process may hold at once, some 200 MB: where there are more, Spark writes them in parts."""
 EARLIER_COMMITS = 100  # in which an earlier try of a run is looked for, where more of its rows are stored than it noted
+Compared = tuple[datetime, int, int, int, int]  # first window; number and digest of rows stored, and as noted
 ATTEMPTS = 20  # each costs milliseconds, and of those who try at one time one gets through
 
 
@@ -31,7 +32,7 @@ def load_rows(
     table: Table,
     *,
     cluster: str | None = None,
-    windows: Sequence[TimeWindow] = (),
+    windows: Windows = (),
     columns: Sequence[str] = (),
     where: str = "",
 ) -> pa.Table:
@@ -46,10 +47,8 @@ def load_rows(
     return pa.Table.from_batches(_stream_rows(warehouse, table, schema, conditions), schema)
 
 
-def compare_contents(
-    warehouse: Folder, table: Table, cluster: str, since: int
-) -> tuple[datetime, int, int, int, int] | None:
-    """First window, number and digest of the rows stored, and both as noted by the newest commit, from a version on, about a cluster."""
+def compare_contents(warehouse: Folder, table: Table, cluster: str, since: int) -> Compared | None:
+    """The rows stored, and those noted by the newest commit, from a version on, about a cluster."""
     path = table_path(warehouse, table)
     newest = find_version(path)
     for of, spans, *noted in _list_noted(path, newest, since):
@@ -63,8 +62,8 @@ def compare_contents(
 
 
 def compare_added(
-    warehouse: Folder, table: Table, of: tuple[str, str], windows: Sequence[TimeWindow], since: int
-) -> tuple[datetime, int, int, int, int] | None:
+    warehouse: Folder, table: Table, of: tuple[str, str], windows: Windows, since: int
+) -> Compared | None:
     """As `compare_contents`, of the rows of the dates of `windows` that a run (`of`: cluster and run) added, by earlier tries, too."""
     path = table_path(warehouse, table)
     wanted = f"{format_datafusion_predicate(table, of[0], windows)} AND run_id = {format_datafusion_text(of[1])}"
@@ -91,9 +90,7 @@ def _digest_stored(warehouse: Folder, table: Table, wanted: str) -> tuple[int, i
     return row_count, digest
 
 
-def _stream_rows(
-    warehouse: Folder, table: Table, schema: pa.Schema, conditions: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
+def _stream_rows(warehouse: Folder, table: Table, schema: pa.Schema, conditions: list[str]) -> Iterator[pa.RecordBatch]:
     wanted = f" WHERE {' AND '.join(f'({one})' for one in conditions)}" if conditions else ""
     listed = ", ".join(f'"{name}"' for name in schema.names)
     path = table_path(warehouse, table)
@@ -116,9 +113,7 @@ def query_rows(warehouse: Folder, sql: str, tables: Mapping[str, Table]) -> pa.T
     return rows.cast(pa.schema(kinds))
 
 
-def replace_rows(
-    rows: pa.Table, warehouse: Folder, table: Table, *, cluster: str, windows: Sequence[TimeWindow]
-) -> int:
+def replace_rows(rows: pa.Table, warehouse: Folder, table: Table, *, cluster: str, windows: Windows) -> int:
     """Replaces a cluster's rows in some windows in one commit; the version then; `TableMismatchError`: a row outside them or its checks."""
     starts = pa.array([window.start_ms * 1000 for window in windows], pa.timestamp("us", tz="UTC"))
     here = pc.and_(pc.equal(rows["cluster"], cluster), pc.is_in(rows["window_start"], value_set=starts))

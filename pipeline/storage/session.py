@@ -8,7 +8,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import delta.exceptions.captured  # noqa: F401 - makes Delta's conflicts typed exceptions instead of Py4JJavaError
@@ -203,9 +202,7 @@ _JVM_ENDS_S = 5  # from the end of its sockets to its own
 class SparkErrors(contextlib.AbstractContextManager["SparkErrors"]):
     """Context that turns exceptions of Spark into a `SparkFailedError` of one line; the exception stays as its cause."""
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         is_answer = isinstance(error, PySparkException | Py4JJavaError)
         is_ours = not isinstance(error, Exception) or isinstance(error, PipelineError)
         if not is_ours and is_lost(0 if is_answer else _JVM_ENDS_S):  # pyspark raises errors of sockets, and assertions

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.config.storage import Folder
-from pipeline.model.window import DAY_MS, TimeWindow, format_instant
+from pipeline.model.window import DAY_MS, TimeWindow, Windows, format_instant
 from pipeline.storage.durability import find_version, has_table, open_table
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, read_commit_info, table_path
@@ -41,7 +41,7 @@ class StoredWindows:
     tries: Mapping[TimeWindow, int] = field(default_factory=dict)  # in vain, by window
 
 
-def committed_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
+def committed_windows(warehouse: Folder, cluster: str, windows: Windows = ()) -> frozenset[TimeWindow]:
     return _windows(_status_rows(warehouse, cluster, windows, _BOUNDS))
 
 
@@ -73,24 +73,24 @@ def lost_windows(
     return tuple(tuple(stretch) for is_settled, stretch in stretches if not is_settled)
 
 
-def trusted_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow] = ()) -> frozenset[TimeWindow]:
+def trusted_windows(warehouse: Folder, cluster: str, windows: Windows = ()) -> frozenset[TimeWindow]:
     rows = _status_rows(warehouse, cluster, windows, (*_BOUNDS, "is_trusted"))
     return _windows(rows.filter(rows["is_trusted"]))
 
 
-def windows_in_doubt(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> frozenset[TimeWindow]:
+def windows_in_doubt(warehouse: Folder, cluster: str, windows: Windows) -> frozenset[TimeWindow]:
     """The windows of which a host, no metrics server, has lost parts or others than it counted: a table may lack some."""
     rows = _status_rows(warehouse, cluster, windows, (*_BOUNDS, "missing", "source"))
     own = rows.filter(pc.field("source") == "collected")
     return _windows(own.filter(pc.match_substring(own["missing"], NOT_AS_HOSTS_SAY)))
 
 
-def trust_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> int:
+def trust_windows(warehouse: Folder, cluster: str, windows: Windows) -> int:
     """Notes that the data gate passed over these windows; returns the version of `bronze.window_status` then."""
     return _mark(warehouse, cluster, windows, is_trusted=True)
 
 
-def withdraw_trust(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> None:
+def withdraw_trust(warehouse: Folder, cluster: str, windows: Windows) -> None:
     """Notes that windows are about to be replaced: a run that dies half-way leaves none of them trusted."""
     trusted = sorted(trusted_windows(warehouse, cluster, windows) & set(windows))
     if trusted:  # else no commit is made
@@ -113,14 +113,14 @@ def _find_restored(path: Folder, vouched: int) -> int:
     return min([newest, *(int(one.get("version") or 0) for one in to)])  # by a time: to any
 
 
-def _mark(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], *, is_trusted: bool | None) -> int:
+def _mark(warehouse: Folder, cluster: str, windows: Windows, *, is_trusted: bool | None) -> int:
     rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
     index = rows.schema.get_field_index("is_trusted")
     marked = rows.set_column(index, rows.schema.field(index), pa.array([is_trusted] * rows.num_rows, pa.bool_()))
     return replace_rows(marked, warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
 
 
-def load_stored_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeWindow]) -> StoredWindows:
+def load_stored_windows(warehouse: Folder, cluster: str, windows: Windows) -> StoredWindows:
     columns = ("window_start_ms", "window_end_ms", "source", "row_count", "expected_count", "arrived_count", "missing")
     rows = _status_rows(warehouse, cluster, windows)
     status = list(tuples_of(rows, *columns))
@@ -133,9 +133,7 @@ def load_stored_windows(warehouse: Folder, cluster: str, windows: Sequence[TimeW
     )
 
 
-def _status_rows(
-    warehouse: Folder, cluster: str, windows: Sequence[TimeWindow], columns: Sequence[str] = ()
-) -> pa.Table:
+def _status_rows(warehouse: Folder, cluster: str, windows: Windows, columns: Sequence[str] = ()) -> pa.Table:
     """Rows whose tables still hold what they vouch for; some columns, all by default."""
     wanted = (*columns, _VERSIONS) if columns else ()
     rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows, columns=wanted)

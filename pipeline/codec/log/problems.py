@@ -59,9 +59,7 @@ def _keep_header(entry: bytes) -> bytes:
     return entry[: _HEADER_BYTES.get(entry[MAGIC_AT], 0)] if len(entry) > MAGIC_AT else b""
 
 
-def describe_stop(
-    path: str, position: int, stop: Stop, first_bytes: bytes, left: int, *, is_placed: bool = True
-) -> Problem:
+def describe_stop(path: str, position: int, stop: Stop, first_bytes: bytes, left: int, *, is_placed: bool) -> Problem:
     """Explains why nothing from `position` on was read, `left` bytes before the end; only a torn batch is quoted."""
     if position == 0 and (text := name_text(first_bytes)):
         return Problem(path=path, position=position, reason=text)

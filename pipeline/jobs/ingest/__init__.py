@@ -17,9 +17,9 @@ from pipeline.jobs.ingest import windows
 from pipeline.jobs.ingest.cluster import merge_problems, merge_segments, write_cluster
 from pipeline.jobs.ingest.ingest_input import IngestInput, counts_keys, read_run_input, reads_arrivals
 from pipeline.model.cluster import LIVE_CLUSTER
-from pipeline.model.window import END_OF_TIME_MS, TimeWindow, instant_of, stretches_of
+from pipeline.model.window import END_OF_TIME_MS, TimeWindow, Windows, instant_of, stretches_of
 from pipeline.progress import Begin, ignore_phase
-from pipeline.runs import CATCH_UP_MS, JobReport, RunContext, TableRows, Windows
+from pipeline.runs import CATCH_UP_MS, JobReport, RunContext, TableRows
 from pipeline.sources.cluster_reading import read_cluster
 from pipeline.sources.files.cluster_rows import compacted_topics, problems_of
 from pipeline.sources.live.offsets import iter_offset_traffic_rows

@@ -1,6 +1,6 @@
 """Consumer groups and what was wrong, through delta-rs; brokers, partitions' states and segment files by tasks."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from pipeline.jobs.ingest.windows import Expired, fresh_windows
 from pipeline.model.cluster import retention_ms
 from pipeline.model.log import LogName
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree
-from pipeline.model.window import LATEST_MS, TimeWindow, instant_of
+from pipeline.model.window import LATEST_MS, TimeWindow, Windows, instant_of
 from pipeline.runs import RunContext, TableRows
 from pipeline.sources.files.cluster_rows import (
     compacted_topics,
@@ -119,7 +119,7 @@ def _observed_before(run: RunContext, reading: ClusterReading) -> set[TimeWindow
     }
 
 
-def iter_group_rows(cluster: str, reading: ClusterReading, windows: Sequence[TimeWindow]) -> Iterator[dict[str, Any]]:
+def iter_group_rows(cluster: str, reading: ClusterReading, windows: Windows) -> Iterator[dict[str, Any]]:
     """What groups consumed, in the window that holds the moment; what brokers answer now, in the newest one."""
     observed = [(window, *one) for one in reading.groups for window in windows if one[0] in window]
     if reading.newest is not None and reading.newest in windows:

@@ -15,10 +15,10 @@ from pipeline.model.number_text import format_name
 from pipeline.model.placement import Brokers, Leaders, Partitions, PlacedPartition, PlacementBroker
 from pipeline.model.promise import Promise, PromiseScore, Recommendation
 from pipeline.model.verdict import BrokerLoad
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, Windows
 from pipeline.partitioners.clients.java import CLIENT as JAVA
 from pipeline.rules.disks import DISK_COLUMNS, disk_fillings
-from pipeline.runs import JobReport, Row, RunContext, Windows
+from pipeline.runs import JobReport, Row, RunContext
 from pipeline.storage.observations import asked_within_ms
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables import Table

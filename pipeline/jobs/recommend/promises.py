@@ -16,7 +16,7 @@ from pipeline.model.incident import ENDED, IncidentChange
 from pipeline.model.number_text import format_percent
 from pipeline.model.promise import Promise, PromiseScore, Recommendation, score_actions
 from pipeline.model.verdict import BrokerLoad
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, Windows
 from pipeline.rules import BROKER_SHARE as SHARE_RULE
 from pipeline.runs import RunContext
 from pipeline.storage.predicates import format_datafusion_instant, format_datafusion_text
@@ -111,7 +111,7 @@ def _find_changes(run: RunContext, before_ms: int, since_ms: int) -> tuple[str, 
 
 
 class PromiseLedger:
-    def __init__(self, run: RunContext, windows: Sequence[TimeWindow]) -> None:
+    def __init__(self, run: RunContext, windows: Windows) -> None:
         self._run = run
         own = {window.start_ms for window in windows}
         first_ms, last_ms = min(own), max(own)

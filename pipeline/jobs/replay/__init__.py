@@ -16,7 +16,7 @@ from pipeline.config.replay import Candidate
 from pipeline.engine import count_task_slots, describe_work
 from pipeline.jobs.replay import load
 from pipeline.model.number_text import format_name
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, Windows
 from pipeline.progress import Begin, ignore_phase
 from pipeline.replay.keyed.plan import check_candidates
 from pipeline.replay.metrics import SessionMetrics
@@ -27,7 +27,7 @@ from pipeline.replay.simulated.plan import SessionGroup, make_groups, plan_simul
 from pipeline.replay.simulated.runs import CELL_LOG_BYTES, TOPIC, GroupRun, make_run_rows, simulate_runs
 from pipeline.replay.simulated.topics import SimulatedTopic
 from pipeline.replay.topics import TopicInput, describe_topic, list_topics, replay_topic
-from pipeline.runs import JobReport, RunContext, TableRows, Windows
+from pipeline.runs import JobReport, RunContext, TableRows
 from pipeline.sources.questions import name_some
 from pipeline.stages import Staging, map_groups, pack_value, unpack_value
 from pipeline.storage.files import WRITTEN

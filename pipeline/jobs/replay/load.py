@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pipeline.config.storage import Folder
 from pipeline.engine import describe_work
 from pipeline.model.log_tree import KAFKA_TOPICS
-from pipeline.model.window import MINUTE_MS, TimeWindow, milliseconds_of, spanning
+from pipeline.model.window import MINUTE_MS, TimeWindow, Windows, milliseconds_of, spanning
 from pipeline.replay.keyed.plan import FAMILIES, AnswerColumn, plan_keys
 from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
 from pipeline.replay.keyed.topics import KeyedTopic, list_keyed_topics
@@ -51,7 +51,7 @@ _TRAFFIC_COLUMNS = (
 )
 
 
-def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeWindow]) -> Recording:
+def load_recording(spark: SparkSession, run: RunContext, windows: Windows) -> Recording:
     before = [TimeWindow(window.start_ms - run.window_ms, window.start_ms) for window in windows]
     leaders: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
     log_starts: dict[TopicWindow, dict[int, int]] = defaultdict(dict)
@@ -101,13 +101,13 @@ def load_recording(spark: SparkSession, run: RunContext, windows: Sequence[TimeW
 
 
 def _sum_up(
-    run: RunContext, windows: Sequence[TimeWindow], partitions: Mapping[TopicWindow, int], before: Sequence[TimeWindow]
+    run: RunContext, windows: Windows, partitions: Mapping[TopicWindow, int], before: Windows
 ) -> Iterator[tuple[Any, Any]]:
     yield _list_arrivals(run, windows, partitions), _load_samples(run, windows, before)
 
 
 def _list_arrivals(
-    run: RunContext, windows: Sequence[TimeWindow], partitions: Mapping[TopicWindow, int]
+    run: RunContext, windows: Windows, partitions: Mapping[TopicWindow, int]
 ) -> tuple[dict[tuple[int, int, int], int], dict[TopicWindow, int], dict[TopicWindow, int]]:
     """Records of each session, in order; minutes of each topic that hold records; producers of topics that have too many."""
     paths = list_data_files(run.warehouse, ARRIVALS, run.cluster_name, windows)
@@ -133,7 +133,7 @@ def _list_arrivals(
 
 
 def _load_samples(
-    run: RunContext, windows: Sequence[TimeWindow], before: Sequence[TimeWindow]
+    run: RunContext, windows: Windows, before: Windows
 ) -> tuple[dict[MetricsClient, list[Row]], dict[MetricsClient, list[Row]]]:
     """Clients' metrics by minute, where windows are longer, and their requests from scrape to scrape: delays change within both."""
     columns = ("source", "instance", "observed_at", "name", "labels", "value")
@@ -162,7 +162,7 @@ class Readers(NamedTuple):
     read_hashes: partial[KeyHashes]
 
 
-def make_readers(run: RunContext, windows: Sequence[TimeWindow]) -> Readers:
+def make_readers(run: RunContext, windows: Windows) -> Readers:
     tables = ARRIVALS, RECORD_BATCHES, KEY_HASHES
     arrivals, batches, hashes = (list_data_files(run.warehouse, one, run.cluster_name, windows) for one in tables)
     sessions = SessionReaders(

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.errors import ConfigError
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, Windows
 from pipeline.partitioners.registry import (
     KeyFunction,
     StrategyFamily,
@@ -113,7 +113,7 @@ def strategy_in_use(partitioners: Mapping[str, str], topic: str) -> str | None:
 
 
 def plan_keys(
-    windows: Sequence[TimeWindow],
+    windows: Windows,
     committed: frozenset[TimeWindow],
     partition_counts: Mapping[tuple[str, str], Mapping[int, int]],
     candidates: Sequence[Candidate],

@@ -23,12 +23,14 @@ from pipeline.sources.collected.host import MOST_PROBLEMS, MOST_TEXT, Host, read
 from pipeline.sources.questions import name_some
 
 _NO_LIMIT = 2**63 - 1
-Windows = frozenset[int]
+WindowStarts = frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    of: tuple[Mapping[LogName, Windows | None], ...]  # by host, the partitions, and of each its windows; None for all
+    of: tuple[
+        Mapping[LogName, WindowStarts | None], ...
+    ]  # by host, the partitions, and of each its windows; None for all
     lacks: tuple[tuple[LogName, str], ...]  # partition, and what of it is counted from nowhere
 
 
@@ -49,7 +51,7 @@ def choose_copies(
             shared[index].append(key)
     ranges = {index: read_offset_ranges(hosts[index], span, keys) for index, keys in shared.items()}
     disks = [_Disks.of(host) for host in hosts]
-    chosen: list[dict[LogName, Windows | None]] = [{} for _ in hosts]
+    chosen: list[dict[LogName, WindowStarts | None]] = [{} for _ in hosts]
     lacks: list[tuple[LogName, str]] = []
     for key, places in holders.items():
         ordered = sorted(places, key=lambda index: _rank(hosts[index], disks[index], key, history, span), reverse=True)

@@ -13,7 +13,7 @@ from pipeline.model.cluster import NO_LEADER
 from pipeline.model.log import LogName
 from pipeline.model.window import instant_of
 from pipeline.sources.collected.host import MOST_PROBLEMS, list_names, name_partitions, read_part, window_starts
-from pipeline.sources.collected.landing import Landing, Windows
+from pipeline.sources.collected.landing import Landing, WindowStarts
 from pipeline.sources.collected.manifest import CollectedAs, Part
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.questions import name_some
@@ -35,7 +35,7 @@ _UNFILLED = "its records do not fill its offsets, though the topic is not compac
 class CollectedTask:
     folder: StoredFolder
     parts: tuple[Part, ...]
-    copies: Mapping[LogName, Windows | None]  # starts of the windows wanted; None for all
+    copies: Mapping[LogName, WindowStarts | None]  # starts of the windows wanted; None for all
     settings: ScanSettings
     leaders: LeaderEpochs
 

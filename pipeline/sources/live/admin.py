@@ -16,7 +16,7 @@ from kafka.protocol.metadata import MetadataRequest
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.cluster import NO_LEADER, Broker, Endpoint, PartitionState
 from pipeline.model.log import TopicPartition, is_partition_number
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, Windows
 from pipeline.sources.live import requests
 from pipeline.sources.live.connection import ClusterConnection, connect, count_votes
 from pipeline.sources.live.requests import Failures, describe_error, pages
@@ -211,7 +211,7 @@ OffsetsAt = Callable[[int], Mapping[TopicPartition, int]]
 """Offset of the first record of each partition from an instant on, -1 for none."""
 
 
-def choose_newest(windows: Sequence[TimeWindow], offsets_at: OffsetsAt) -> TimeWindow | None:
+def choose_newest(windows: Windows, offsets_at: OffsetsAt) -> TimeWindow | None:
     newest_first = sorted(windows, reverse=True)
     if not newest_first:
         return None
@@ -224,7 +224,7 @@ def choose_newest(windows: Sequence[TimeWindow], offsets_at: OffsetsAt) -> TimeW
     return None
 
 
-def find_newest_traffic(source: LiveSettings, windows: Sequence[TimeWindow]) -> TimeWindow | None:
+def find_newest_traffic(source: LiveSettings, windows: Windows) -> TimeWindow | None:
     """Asks for the newest of some consecutive windows with a record of a client's topic; errors as of `connect`."""
     with connect(source) as connection:
         metadata = ask_metadata(connection)

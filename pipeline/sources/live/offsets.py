@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.model.cluster import NO_LEADER, EarlierState
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import KAFKA_TOPICS
-from pipeline.model.window import TimeWindow, instant_of
+from pipeline.model.window import Windows, instant_of
 from pipeline.sources.files.cluster_rows import TIERED
 from pipeline.sources.live import admin
 from pipeline.sources.live.connection import ClusterConnection
@@ -46,7 +46,7 @@ class OffsetTraffic:
 def read_offset_traffic(
     connection: ClusterConnection,
     state: LiveState,
-    windows: Sequence[TimeWindow],
+    windows: Windows,
     partitions: Collection[TopicPartition],
     earlier: Sequence[EarlierState],
 ) -> tuple[tuple[OffsetTraffic, ...], tuple[Shortfall, ...]]:

@@ -16,7 +16,7 @@ import mmh3
 
 from pipeline.model.cluster import EarlierState
 from pipeline.model.log import TopicPartition
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, Windows
 from pipeline.sources.files.segment_plan import pack
 from pipeline.sources.live import admin
 from pipeline.sources.live.admin import OffsetAt
@@ -188,7 +188,7 @@ def sample_partitions(partitions: Iterable[TopicPartition], rate: float) -> froz
     return frozenset(chosen)
 
 
-def choose_slices(windows: Sequence[TimeWindow], rate: float, *, cluster: str) -> tuple[TimeWindow, ...]:
+def choose_slices(windows: Windows, rate: float, *, cluster: str) -> tuple[TimeWindow, ...]:
     """One slice of each window, as long as the rate says, at a place drawn from the cluster's name and the window."""
     slices = []
     for window in windows:

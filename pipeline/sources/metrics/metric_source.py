@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pipeline.config.section import ConfigPath, Duration
 from pipeline.model.log import Problem
-from pipeline.model.window import TimeWindow, milliseconds_of
+from pipeline.model.window import TimeWindow, Windows, milliseconds_of
 from pipeline.sources.files.cluster_rows import problems_of
 from pipeline.sources.questions import Finding, SourceAvailability, name_some
 from pipeline.sources.source import Number, Source, rated, sources_of
@@ -37,7 +37,7 @@ class InstanceSamples(NamedTuple):
 
 
 def count_samples(
-    counted: pa.Table, problems: pa.Table, windows: Sequence[TimeWindow]
+    counted: pa.Table, problems: pa.Table, windows: Windows
 ) -> tuple[Counter[tuple[str, TimeWindow]], dict[str, list[Problem]], tuple[InstanceSamples, ...]]:
     """Rows by source and window, and problems, from what `transforms.samples` counted and rows of kind `problem`."""
     from pipeline.tables.values import tuples_of
