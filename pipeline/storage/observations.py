@@ -39,16 +39,14 @@ _SCHEMA = pa.schema([*strings(*_LOG[:2]), *integers(*_NUMBERS), pa.field("is_bef
 """Fields of `EarlierState`, and whether its window is before the span."""
 
 
-def load_earlier_states(
-    spark: SparkSession, warehouse: Folder, cluster: str, span: TimeWindow
-) -> tuple[EarlierState, ...]:
+def load_earlier_states(spark: SparkSession, warehouse: Folder, cluster: str, span: TimeWindow) -> list[EarlierState]:
     """The newest leader's row of each leader epoch in the week before a span, and likewise since it, oldest first.
 
     Who led in an epoch is true at any time: a late run learns it for earlier windows from runs over later ones.
     """
     path = table_path(warehouse, CLUSTER_STATE)
     if not has_table(path) or not {*_NEEDED} <= {field.name for field in open_table(path).schema().fields}:
-        return ()
+        return []
     reach = TimeWindow(max(0, span.start_ms - REACH_MS), span.end_ms + REACH_MS)
     paths, slots = list_data_files(warehouse, CLUSTER_STATE, cluster, (reach,)), count_task_slots(spark)
     count = min(len(paths), _TASKS_PER_SLOT * slots)
@@ -56,7 +54,7 @@ def load_earlier_states(
     terms = map_tasks(spark, [paths[number::count] for number in range(count)], read, _SCHEMA)
     found = pl.DataFrame(pl.from_arrow(map_groups(terms, _LOG, slots, _finish, _SCHEMA).toArrow())).drop("is_before")
     ordered = found.sort("window_start_ms", "topic", "partition", pl.col("leader_epoch").fill_null(0), pl.all())
-    return tuple(EarlierState(**row) for row in ordered.iter_rows(named=True))
+    return [EarlierState(**row) for row in ordered.iter_rows(named=True)]
 
 
 def _read_terms(warehouse: Folder, reach: TimeWindow, start_ms: int, paths: Sequence[str]) -> Iterator[pa.Table]:
@@ -69,9 +67,7 @@ def _read_terms(warehouse: Folder, reach: TimeWindow, start_ms: int, paths: Sequ
 
 def _list_terms(batch: pa.RecordBatch, reach: TimeWindow, start_ms: int) -> pl.DataFrame:
     rows = pl.DataFrame(pl.from_arrow(batch))
-    rows = rows.with_columns(
-        pl.lit(None).alias(name) for name in (*_OBSERVED, "observed_at") if name not in rows.columns
-    )
+    rows = rows.with_columns(pl.lit(None).alias(n) for n in (*_OBSERVED, "observed_at") if n not in rows.columns)
     at, told = pl.col("window_start").dt.epoch("ms"), pl.col("observed_at").cast(pl.Datetime("us")).dt.epoch("ms")
     leader_id, epoch = pl.col("leader_id"), pl.col("leader_epoch")
     rows = rows.filter(

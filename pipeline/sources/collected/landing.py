@@ -37,9 +37,7 @@ class Copies:
 NO_COPIES = Copies((), ())
 
 
-def choose_copies(
-    hosts: Sequence[Host], history: ClusterHistory, span: TimeWindow, topics: Collection[str] = ()
-) -> Copies:
+def choose_copies(hosts: Sequence[Host], history: ClusterHistory, span: TimeWindow, topics: Collection[str]) -> Copies:
     holders: dict[LogName, list[int]] = defaultdict(list)
     for index, host in enumerate(hosts):
         for progress in host.manifest.progress:

@@ -100,9 +100,7 @@ def read_replica_states(tree: LogTree) -> tuple[tuple[nouns.ReplicaState, ...], 
         for log_directory, partition in tree.iter_partitions()
         if partition.kind in {DirectoryKind.LIVE, DirectoryKind.FUTURE} and not partition.is_cluster_metadata
     ]
-    states.sort(
-        key=lambda state: (state.topic_partition, state.broker_id is None, state.broker_id or 0, state.is_future)
-    )
+    states.sort(key=lambda one: (one.topic_partition, one.broker_id is None, one.broker_id or 0, one.is_future))
     return tuple(states), tuple(problems)
 
 

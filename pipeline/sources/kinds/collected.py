@@ -96,25 +96,21 @@ class Collected(RecordSource):
         active = list_active(reading, window)
         own = [host for host in hosts if host.broker_ids & active]
         gone = sorted(host.name for host in own if host.manifest.dropped_until_ms > window.start_ms)
-        since = (
-            one.manifest for one in hosts if one.manifest.collected_at_ms >= window.end_ms and one.name not in gone
-        )
-        arrived = {directory.broker_id for one in since for directory in one.state.directories}
+        read = (one.manifest for one in hosts if one.manifest.collected_at_ms >= window.end_ms and one.name not in gone)
+        arrived = {directory.broker_id for one in read for directory in one.state.directories}
         counted = [one for one in reading.directory_counts if one in arrived]
         weighed = weigh_disks(reading, window, counted)
         ends_ms = [(host.name, host.manifest.collected_at_ms) for host in own]
         late = [f"{name} (until {format_instant(max(0, at))})" for name, at in ends_ms if at < window.end_ms]
         named = name_some("not collected since the window's end:", late), name_some(NOT_AS_HOSTS_SAY, doubts)
         gone_parts = name_some("parts were deleted (`collect --keep`) by", gone)
-        unread = name_some(
-            "logs that collectors could not read, or leave out (`topics`):", _list_unread(reading, window)
-        )
-        missing = [weighed.missing, *named, gone_parts, unread]
+        lost = name_some("logs that collectors could not read, or leave out (`topics`):", _list_unread(reading, window))
+        missing = [weighed.missing, *named, gone_parts, lost]
         # what collectors read is as recent as they are: nobody may write to the cluster
         known = (at_ms for one in manifests for at_ms in (one.collected_at_ms, *(part.newest_ms for part in one.parts)))
         newest = max(known, default=-1)
         return SourceAvailability(
-            (weighed.expected_count or 0) + len(doubts) + bool(unread),
+            (weighed.expected_count or 0) + len(doubts) + bool(lost),
             weighed.arrived_count,
             "; ".join(filter(None, missing)),
             newest_ms if newest < 0 else newest,

@@ -132,7 +132,7 @@ class ExporterUrls(PageFolder):
     def expected_instances(self, samples: Sequence[InstanceSamples], window: TimeWindow) -> set[str]:
         return set(self.urls)
 
-    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, after_last_ms: int) -> int:
+    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, after_ms: int) -> int:
         return len(self.urls) * max(1, window.duration_ms // self.interval_ms)
 
     def probe(self) -> Iterator[Finding]:

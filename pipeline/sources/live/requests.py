@@ -217,9 +217,7 @@ def ask_reassignments(
         except KafkaError as error:
             refused = describe_error(error)
             continue
-        told = [
-            (TopicPartition(topic.name, row.partition_index), row) for topic in reply.topics for row in topic.partitions
-        ]
+        told = [(TopicPartition(one.name, row.partition_index), row) for one in reply.topics for row in one.partitions]
         answers.append({key: (tuple(row.adding_replicas), tuple(row.removing_replicas)) for key, row in told})
         if len(answers) == _ASKED_ALIKE:
             break

@@ -134,14 +134,12 @@ class MetricSource(Source):
         before = {sample.instance for sample in samples if sample.first_ms < window.end_ms}
         return before & {sample.instance for sample in samples if sample.last_ms >= window.start_ms}
 
-    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, after_last_ms: int) -> int:
+    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, after_ms: int) -> int:
         """Instants that a window should hold: one an interval while each instance was known, and for a while after its last sample."""
         known_ms: dict[str, list[int]] = defaultdict(list)
         for sample in samples:
             known_ms[sample.instance] += sample.first_ms, sample.last_ms
-        ends = (
-            (max(window.start_ms, min(at)), min(window.end_ms, max(at) + after_last_ms)) for at in known_ms.values()
-        )
+        ends = ((max(window.start_ms, min(at)), min(window.end_ms, max(at) + after_ms)) for at in known_ms.values())
         return sum(max(0, end_ms - start_ms) // self.interval_ms for start_ms, end_ms in ends)
 
 
@@ -169,7 +167,7 @@ class PageFolder(MetricSource):
         newest = {page.instance: page for page in discover_pages(self.path, "", type(self))[0]}
         yield from look_at_pages(list(newest.values())[:_MOST_PROBED])
 
-    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, after_last_ms: int) -> int:
+    def count_expected(self, samples: Sequence[InstanceSamples], window: TimeWindow, after_ms: int) -> int:
         return super().count_expected(samples, window, 0)
 
 

@@ -46,7 +46,7 @@ def store(tmp_path):
 
 
 def test_the_newest_row_of_each_leader_epoch(spark, tmp_path, store):
-    assert load_earlier_states(spark, tmp_path, "c", span(10)) == ()
+    assert load_earlier_states(spark, tmp_path, "c", span(10)) == []
     rows = [row(0, 0, 5, end=10), row(1, 0, 5, end=20), row(1, 0, 5, replica=1, end=19), row(2, 1, 6, end=30)]
     rows += [row(3, 1, 6, end=40, source="cluster_metadata"), row(4, 1, 6, end=50)]
     store(rows, 5)
@@ -56,7 +56,7 @@ def test_the_newest_row_of_each_leader_epoch(spark, tmp_path, store):
         (2, 1, 6, 30),
         (4, 1, 6, 50),  # of the run's own window, by a run before
     ]
-    assert load_earlier_states(spark, tmp_path, "other", span(4)) == ()
+    assert load_earlier_states(spark, tmp_path, "other", span(4)) == []
 
 
 def test_when_a_leader_epoch_was_first_observed(spark, tmp_path, store):
@@ -107,7 +107,7 @@ def test_a_warehouse_of_before_the_instant_was_noted(spark, tmp_path):
     assert (found.leader_id, found.leader_epoch, found.observed_at_ms) == (0, 5, None)
     ensure_tables(tmp_path, [CLUSTER_STATE])
     assert load_rows(tmp_path, CLUSTER_STATE)["observed_at"].to_pylist() == [None]
-    assert load_earlier_states(spark, tmp_path, "c", span(1)) == (found,)
+    assert load_earlier_states(spark, tmp_path, "c", span(1)) == [found]
 
 
 def test_where_a_log_ended_an_hour_before_the_span(spark, tmp_path, store):

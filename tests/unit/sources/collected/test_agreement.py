@@ -254,4 +254,4 @@ def test_of_a_partition_whose_leaders_are_known_from_later_on_the_first_leader_s
         manifest = manifest.model_copy(update={"state": state, "progress": (progress,)})
         hosts.append(Host(StoredFolder(str(tmp_path / f"broker-{number}")), manifest))
     history = tell((795, 1), since=795, until=796).state.history
-    assert [*map(len, choose_copies(hosts, history, SPAN).of)] == [1, 0]
+    assert [*map(len, choose_copies(hosts, history, SPAN, ()).of)] == [1, 0]
