@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pipeline.environment import delta_jars, make_spark_cache, variable
 from pipeline.errors import ConfigError
+from pipeline.files import replace_file
 from pipeline.storage.locks import holding
 
 SCALA_VERSION = "2.13"
@@ -44,9 +45,7 @@ def find_delta_jars(cache: Path, java: Path, conf: Mapping[str, str]) -> tuple[s
         paths = _listed(listing)  # another process may have been first
         if not paths:
             paths = _resolve(package, cache / "ivy", java, conf)
-            partial = listing.with_suffix(".partial")
-            partial.write_text("".join(f"{path}\n" for path in paths), encoding="utf-8")
-            partial.replace(listing)
+            replace_file(listing, "".join(f"{path}\n" for path in paths).encode(), mode=0o644)
     return paths
 
 
@@ -135,10 +134,7 @@ def write_java_shim(java: Java, cache: Path) -> Path:
     shim = home / "bin" / "java"
     if not shim.exists():
         shim.parent.mkdir(parents=True, exist_ok=True)
-        partial = shim.with_name(f"java.{os.getpid()}")
-        partial.write_text(text, encoding="utf-8")
-        partial.chmod(0o755)
-        partial.replace(shim)  # atomic: two processes may come at once
+        replace_file(shim, text.encode(), mode=0o755)  # two processes may come at once
     return home
 
 

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pipeline.config.pipeline_config import Spark
 from pipeline.environment import make_spark_cache, private_temporary_folder
 from pipeline.errors import PipelineError, SparkFailedError
+from pipeline.files import replace_file
 from pipeline.storage.frames import ROW_GROUP_BYTES
 from pipeline.storage.java import archive_path, find_delta_jars, find_java, use_archive, write_java_shim
 from pipeline.storage.locks import own_folder
@@ -79,9 +80,7 @@ def create_session(
     theirs = conf.get("spark.driver.extraJavaOptions", "")
     log4j = cache / "log4j2.properties"
     if not log4j.is_file() or log4j.read_text(encoding="utf-8") != _LOG4J:
-        partial = log4j.with_suffix(f".{os.getpid()}")
-        partial.write_text(_LOG4J, encoding="utf-8")
-        partial.replace(log4j)
+        replace_file(log4j, _LOG4J.encode(), mode=0o644)
     ours = f"-Dlog4j2.configurationFile={log4j.as_uri()} -Duser.timezone=UTC"
     if spark_config.master.startswith("local["):
         conf.setdefault("spark.authenticate", "true")  # else any user of the machine fetches shuffled blocks, with keys

@@ -16,6 +16,7 @@ from pipeline.config.http_access import HttpAccess, HttpUrl, PrometheusServer
 from pipeline.config.section import ConfigPath, Duration, NodeId
 from pipeline.config.sections import LEAST_RETENTION
 from pipeline.errors import ConfigError, InputError
+from pipeline.files import replace_file
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.sources.metrics.metric_source import (
@@ -168,9 +169,7 @@ def keep_page(http: HttpReader, url: str, folder: Path, now_ms: int) -> bool:
         is_kept = has_wanted(answer.content)
     if is_kept:
         folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / f".{now_ms}.partial"
-        partial.write_bytes(answer.content)
-        partial.replace(folder / f"{now_ms}.prom")
+        replace_file(folder / f"{now_ms}.prom", bytes(answer.content), mode=0o644)
     return is_kept
 
 
