@@ -161,37 +161,29 @@ _STRUCTS = {
     "feature": "name string, min_supported_version int16, max_supported_version int16",
 }
 _DECLARED = {
-    RecordType.REGISTER_BROKER: (
+    RecordType.REGISTER_BROKER:
         "broker_id int32, is_migrating_zk_broker boolean 2+, incarnation_id uuid, broker_epoch int64, "
         "end_points endpoint[], features feature[], rack string?, fenced boolean, in_controlled_shutdown boolean 1+, "
-        "log_dirs uuid[] 3+ tag 0, cordoned_log_dirs uuid[] 4+ tag 1"
-    ),
-    RecordType.UNREGISTER_BROKER: "broker_id int32, broker_epoch int64",
-    RecordType.TOPIC: "name string, topic_id uuid",
-    RecordType.PARTITION: (
+        "log_dirs uuid[] 3+ tag 0, cordoned_log_dirs uuid[] 4+ tag 1",
+    RecordType.UNREGISTER_BROKER: "broker_id int32, broker_epoch int64", RecordType.REMOVE_TOPIC: "topic_id uuid",
+    RecordType.TOPIC: "name string, topic_id uuid", RecordType.CLEAR_ELR: "topic_name string",
+    RecordType.PARTITION:
         "partition_id int32, topic_id uuid, replicas int32[], isr int32[], removing_replicas int32[], "
         "adding_replicas int32[], leader int32, leader_epoch int32, partition_epoch int32, directories uuid[] 1+, "
-        "leader_recovery_state int8 tag 0, eligible_leader_replicas int32[] 2+ tag 1, last_known_elr int32[] 2+ tag 2"
-    ),
+        "leader_recovery_state int8 tag 0, eligible_leader_replicas int32[] 2+ tag 1, last_known_elr int32[] 2+ tag 2",
     RecordType.CONFIG: "resource_type int8, resource_name string, name string, value string?",
-    RecordType.PARTITION_CHANGE: (
+    RecordType.PARTITION_CHANGE:
         "partition_id int32, topic_id uuid, isr int32[] tag 0, leader int32 tag 1, replicas int32[] tag 2, "
         "removing_replicas int32[] tag 3, adding_replicas int32[] tag 4, leader_recovery_state int8 tag 5, "
-        "eligible_leader_replicas int32[] 2+ tag 6, last_known_elr int32[] 2+ tag 7, directories uuid[] 1+ tag 8"
-    ),
-    RecordType.FENCE_BROKER: "id int32, epoch int64",
-    RecordType.UNFENCE_BROKER: "id int32, epoch int64",
-    RecordType.REMOVE_TOPIC: "topic_id uuid",
+        "eligible_leader_replicas int32[] 2+ tag 6, last_known_elr int32[] 2+ tag 7, directories uuid[] 1+ tag 8",
+    RecordType.FENCE_BROKER: "id int32, epoch int64", RecordType.UNFENCE_BROKER: "id int32, epoch int64",
     RecordType.FEATURE_LEVEL: "name string, feature_level int16",
-    RecordType.BROKER_REGISTRATION_CHANGE: (
+    RecordType.BROKER_REGISTRATION_CHANGE:
         "broker_id int32, broker_epoch int64, fenced int8 tag 0, in_controlled_shutdown int8 1+ tag 1, "
-        "log_dirs uuid[] 2+ tag 2, cordoned_log_dirs uuid[] 3+ tag 3"
-    ),
-    RecordType.BEGIN_TRANSACTION: "name string? tag 0",
-    RecordType.END_TRANSACTION: "",
+        "log_dirs uuid[] 2+ tag 2, cordoned_log_dirs uuid[] 3+ tag 3",
+    RecordType.BEGIN_TRANSACTION: "name string? tag 0", RecordType.END_TRANSACTION: "",
     RecordType.ABORT_TRANSACTION: "reason string? tag 0",
-    RecordType.CLEAR_ELR: "topic_name string",
-}
+}  # fmt: skip  # a table: short fields share a line
 _MESSAGES: dict[int, tuple[_Field, ...]] = {key: _list_fields(declared) for key, declared in _DECLARED.items()}
 """By type; the newest version that is known is that of the newest field."""
 
