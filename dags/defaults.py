@@ -17,13 +17,9 @@ from pipeline.config.sections import AirflowNames
 from pipeline.config_file import load_usable
 
 _NAMES = load_usable().airflow
-
 INGESTED = Asset(name=_NAMES.name("ingested"), uri="x-partition-health://ingested")  # committed windows
-
 REPLAYED = Asset(name=_NAMES.name("replayed"), uri="x-partition-health://replayed")  # also those that failed
-
 JUDGED = Asset(name=_NAMES.name("judged"), uri="x-partition-health://judged")  # for others' DAGs
-
 RETRY_POLICY = ExceptionRetryPolicy(
     rules=[
         RetryRule(exception=errors.SystemFailedError, action=RetryAction.RETRY, reason="worth another try"),
@@ -37,7 +33,6 @@ RETRY_POLICY = ExceptionRetryPolicy(
         ),
     ]
 )  # data and configuration fail at once; whatever else goes wrong is taken for infrastructure and tried again
-
 _LONGEST_OWNER = 200  # Airflow's log of what happens has 500 characters; with more, Postgres starts no task
 _DEFAULT_ARGS: dict[str, Any] = {
     "retries": 5,  # half an hour in all: an API server or a broker may take that long to be up

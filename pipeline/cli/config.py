@@ -13,7 +13,6 @@ from pipeline.cli.terminal import add_json_option, print_answer, text_width
 from pipeline.config_file import describe_schema
 
 Schema = dict[str, Any]
-
 _WIDTH = 110
 
 

@@ -12,7 +12,6 @@ from pipeline.model.log_tree import LogDirectory, PartitionDirectory, PartitionS
 from pipeline.sources.files.log_lookup import SegmentLookup
 
 Row: TypeAlias = dict[str, Any]
-
 _SUMS = "batch_count record_count size_bytes missing_offset_count control_batch_count"
 _EXTREMES = "first_offset last_offset min_timestamp_ms max_timestamp_ms"
 

@@ -91,7 +91,6 @@ def run(args: argparse.Namespace) -> int:
         return what_if_zones.run(run, window, args)
     now, follows = _load_cluster(run, window)
     max_moved_bytes = run.cluster.max_moved_bytes if args.max_moved is None else args.max_moved
-
     following = Following(keyed=find_keyed(run, window), replay=partial(_replay, run, window)) if follows else None
 
     def work_out(change: ClusterChange) -> Foreseen:

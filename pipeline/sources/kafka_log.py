@@ -34,8 +34,6 @@ _SEGMENT = (
 )
 _PROBLEM = (*_OF_LOG, "position", "reason", "severity")
 _LEAST_TASKS = 8  # a reader is not told how many tasks run at a time
-
-
 _KINDS: dict[str, tuple[Kind, str, pa.Schema]] = {
     "batches": (Kind.BATCHES, "", BATCH_SCHEMA),
     "segments": (Kind.SUMMARIES, "segment", pa.schema(map(SUMMARY_SCHEMA.field, _SEGMENT))),

@@ -90,7 +90,6 @@ class HeaderScan:
     # where the usable part ends: the end asked for, a preallocated tail of zeros, or where the scan had to stop
     valid_bytes: int
     file_bytes: int  # size of the file when the scan began
-
     position = Field()
     size_bytes = Field()
     base_offset = Field()

@@ -41,7 +41,6 @@ class IndexFile:
     rows: Mapping[str, NDArray[np.int64]]
     file_bytes: int
     entry_bytes: int
-
     offset = Field()  # absolute; `.index`: the last one of an append, `.timeindex`: where the timestamp was reached
     position = Field()  # of the append's first batch in the `.log`
     timestamp_ms = Field()  # the highest so far

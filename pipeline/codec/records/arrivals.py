@@ -63,7 +63,6 @@ class ArrivalPacker:
         is_new = np.ones(len(records), np.bool_)
         is_new[1:] = (batch[1:] != batch[:-1]) | (minute[1:] != minute[:-1])
         runs = np.flatnonzero(is_new)
-
         unreadable = np.flatnonzero((times.window_start_ms != NO_WINDOW) & (scan.headers.rows["flaw"] != Flaw.NONE))
         batches = np.append(batch[runs], unreadable)
         begun_ms = np.append(at_ms[runs], times.event_time_ms[unreadable])
@@ -93,7 +92,6 @@ class ArrivalPacker:
         np.add.at(groups["unreadable_record_count"], of_unreadable, unread_counts)
         groups["first_ms"] = MINUTE_MS
         np.minimum.at(groups["first_ms"], of_runs, np.minimum.reduceat(in_minute_ms, runs))
-
         order = join_runs(runs, run_lengths, np.argsort(of_runs, kind="stable"))
         return PackedArrivals(
             groups=groups,

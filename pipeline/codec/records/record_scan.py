@@ -29,7 +29,6 @@ class RecordScan:
     # one more than records: key `i` is `key_data[key_offsets[i]:key_offsets[i + 1]]`; a null key is empty
     key_offsets: NDArray[np.int64]
     key_data: NDArray[np.uint8]  # all keys one after another
-
     offset = Field()
     timestamp_ms = Field()
     key_length = Field()

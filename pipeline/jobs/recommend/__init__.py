@@ -32,7 +32,6 @@ from pipeline.tables.values import row_of, tuples_of
 from pipeline.transforms.topic_health import list_fixed_topics
 
 ReplayLeaders: TypeAlias = Callable[[Leaders, Mapping[str, float]], LeaderReplay]  # errors widen ranges
-
 _FOLLOWING = 0.5
 _FULLEST = 0.9  # part of a disk that plans may fill: one that is full stops its broker
 

@@ -39,7 +39,6 @@ _NUMBERS = {  # what numbers and lists of these names may hold; others 64 bits
 }
 _MOST_FIRST_BYTES = 64  # of a problem
 _OF_HISTORY = ("brokers", "topic_configs", "default_configs", "state_source", "known_since_ms", "unread")
-
 Count = Annotated[int, Field(ge=0, lt=_INT64.stop)]
 Instant = Annotated[int, Field(ge=-1, le=LATEST_MS)]
 Partition = Annotated[int, Field(ge=0, le=MAX_PARTITION_NUMBER)]

@@ -25,7 +25,6 @@ class Collected(RecordSource):
     rank = 15
     column = "collected"
     provides = LogDirectories.provides
-
     kind: Literal["collected"]
     path: Location
 

@@ -56,7 +56,6 @@ class LiveCluster(RecordSource, LiveSettings):
         | rated("estimated", Number.SIMULATED_REPLAY)
         | _AT_THE_RUN
     )
-
     kind: Literal["live_cluster"]
 
     @classmethod

@@ -24,7 +24,6 @@ class LogDirectories(RecordSource):
         *(Number.FORECAST, Number.RECOMMENDATIONS, Number.BATCH_HEADERS, Number.REPLICAS, Number.REPLICA_SIZES),
         *(Number.REASSIGNMENTS, Number.AVAILABILITY),
     ) | rated("estimated", Number.SIMULATED_REPLAY)
-
     kind: Literal["log_directories"]
     paths: tuple[ConfigPath, ...] = Field(min_length=1)
 

@@ -40,7 +40,6 @@ class ProducerMetrics(PageFolder):
     """Exporter pages of producers: `<path>/<client>/<epoch ms>.prom`."""
 
     rank = 90
-
     kind: Literal["producer_metrics"]
     interval: Duration = timedelta(seconds=5)
 
@@ -56,7 +55,6 @@ class BrokerMetrics(PageFolder):
 
     rank = 100
     reports_brokers = True
-
     kind: Literal["broker_metrics"]
     interval: Duration = timedelta(minutes=1)
 
@@ -76,7 +74,6 @@ class ExporterUrls(PageFolder):
 
     rank = 110
     reports_brokers = True
-
     kind: Literal["exporter_urls"]
     producers: dict[str, HttpUrl] = Field(default_factory=dict)
     brokers: dict[NodeId, HttpUrl] = Field(default_factory=dict)
@@ -205,7 +202,6 @@ class Prometheus(PrometheusServer, MetricSource):
 
     rank = 120
     reports_brokers = True
-
     kind: Literal["prometheus"]
 
     @classmethod
@@ -233,7 +229,6 @@ class LibrdkafkaStatistics(MetricSource):
     """Statistics of librdkafka, one JSON object a line: files, or folders with `*.json` and `*.jsonl` at any depth."""
 
     rank = 130
-
     kind: Literal["librdkafka_statistics"]
     paths: tuple[ConfigPath, ...] = Field(min_length=1)
     interval: Duration = timedelta(seconds=5)

@@ -30,7 +30,6 @@ class DumpLog(RecordSource):
         *(Number.RULES, Number.FORECAST, Number.RECOMMENDATIONS, Number.BATCH_HEADERS),
         *(Number.REPLICA_SIZES, Number.AVAILABILITY),
     ) | rated("assumed", Number.LEADER_COUNTS, Number.REPLICAS)
-
     kind: Literal["dump_log"]
     paths: tuple[ConfigPath, ...] = Field(min_length=1)
     broker: int | None = Field(None, ge=0)
@@ -76,7 +75,6 @@ class TopicsDescribe(TextSource):
     provides = rated(
         "exact", Number.LEADER_COUNTS, Number.TOPIC_REPLICAS, Number.RULES, Number.REPLICAS, Number.REASSIGNMENTS
     )
-
     kind: Literal["topics_describe"]
     path: ConfigPath
 
@@ -93,7 +91,6 @@ class LogDirsDescribe(TextSource):
     """Text of `kafka-log-dirs --describe`; used for replicas whose disks are not read."""
 
     rank = 50
-
     kind: Literal["log_dirs_describe"]
     path: ConfigPath
 
@@ -108,7 +105,6 @@ class GetOffsets(TextSource):
     """Text of `kafka-get-offsets`; says how far the logs of `log_dirs_describe` reach."""
 
     rank = 60
-
     kind: Literal["get_offsets"]
     path: ConfigPath
 
@@ -122,7 +118,6 @@ class ReassignVerify(TextSource):
     """Text of `kafka-reassign-partitions --verify`; marks the partitions that are being moved."""
 
     rank = 70
-
     kind: Literal["reassign_verify"]
     path: ConfigPath
 
@@ -141,7 +136,6 @@ class ConsumerGroups(TextSource):
     """Texts of `kafka-consumer-groups --describe`, one file a moment, named `…<epoch ms>.txt`."""
 
     rank = 80
-
     kind: Literal["consumer_groups"]
     paths: tuple[ConfigPath, ...] = Field(min_length=1)
 

@@ -49,7 +49,6 @@ class ClientSettings(Section):
     model_config = ConfigDict(
         populate_by_name=True, alias_generator=lambda name: name.replace("_", ".").replace(".variable", "_variable")
     )
-
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"] | None = None
     sasl_username: str | None = None

@@ -32,8 +32,6 @@ SAMPLE_SCHEMA = pa.schema(
         *(*strings("path"), *integers("position"), *strings("reason", "severity", "first_bytes_hex")),
     ]
 )
-
-
 Samples = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]  # indexes of series, instants in ms, values
 
 
