@@ -39,7 +39,7 @@ class InstanceSamples(NamedTuple):
 def count_samples(
     counted: pa.Table, problems: pa.Table, windows: Windows
 ) -> tuple[Counter[tuple[str, TimeWindow]], dict[str, list[Problem]], tuple[InstanceSamples, ...]]:
-    """Rows by source and window, and problems, from what `transforms.samples` counted and rows of kind `problem`."""
+    """Rows by source and window, and problems, from counts of `transforms.samples` (with `row_count`) and rows of kind `problem`."""
     from pipeline.tables.values import tuples_of
 
     by_start = {window.start_ms: window for window in windows}
