@@ -11,21 +11,16 @@ from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 
 import pytest
-from deltalake import DeltaTable
 
 from dags.serve import answers, serve_settings
 from pipeline.config_file import load_config
 from pipeline.jobs import maintain
 from pipeline.model.window import format_instant
-from pipeline.storage.tables_on_disk import table_path
-from pipeline.tables.bronze import CLUSTER_STATE, WINDOW_STATUS
-from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH, VERDICTS
-from pipeline.tables.incidents import INCIDENTS
-from pipeline.tables.replay import HASH_VERDICTS, SCENARIO_COMPARISON
-from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
+from pipeline.storage.tables_on_disk import count_rows
 from tests.dags.airflow_process import AIRFLOW, ROOT
 from tests.lab.process import PATIENCE_S, free_ports
 from tests.mail_parts import read_mail
+from tests.spark.capture_runs import differences
 
 UNHEALTHY = 4  # exit code of `run`
 DAGS_WITH_WINDOWS = 3  # ingest, replay, health
@@ -34,10 +29,6 @@ TASKS = """
     SELECT r.dag_id, r.partition_key, t.task_id, t.state, t.try_number
     FROM task_instance t JOIN dag_run r ON t.dag_id = r.dag_id AND t.run_id = r.run_id
 """
-COMPARED = (
-    *(WINDOW_STATUS, CLUSTER_STATE, RECORD_BATCHES, PARTITION_TRAFFIC, BROKER_SHARE, PARTITION_HEALTH, VERDICTS),
-    *(HASH_VERDICTS, SCENARIO_COMPARISON),
-)
 
 
 def query(home, sql):
@@ -134,9 +125,11 @@ def test_the_scheduler_made_the_pool_of_one_writer(backfilled):
     assert backfilled["pools"]["partition_health_writer"] == 1
 
 
-@pytest.mark.parametrize("table", COMPARED, ids=lambda table: table.name)
-def test_window_by_window_gives_the_tables_of_one_ranged_run(backfilled, ranged, table):
-    assert rows_of(table, backfilled["config"]) == rows_of(table, ranged) != []
+def test_window_by_window_gives_the_tables_of_one_ranged_run(backfilled, ranged):
+    found = differences(backfilled["config"].warehouse, ranged.warehouse)
+    assert found.keys() <= {"gold.alert_outbox"}  # its texts name what ran
+    counts = count_rows(ranged.warehouse)
+    assert min(counts["silver.record_batches"], counts["gold.hash_verdicts"], counts["gold.scenario_comparison"]) > 0
 
 
 def test_a_run_that_takes_too_long_is_told_as_late(backfilled, capture_slice):
@@ -149,15 +142,7 @@ def test_a_run_that_takes_too_long_is_told_as_late(backfilled, capture_slice):
     assert not any(told.startswith("partition_health_ingest ") for told in late)
 
 
-def test_and_the_same_incident_and_mail(backfilled, ranged):
-    assert rows_of(INCIDENTS, backfilled["config"]) == rows_of(INCIDENTS, ranged) != []
+def test_and_the_same_mail(backfilled, ranged):
     names = [sorted(p.name for p in config.outbox.glob("*_K-*.eml")) for config in (backfilled["config"], ranged)]
     assert names[0] == names[1]
     assert len(names[0]) == 1
-
-
-def rows_of(table, config):
-    """Rows without volatile columns, in the order of the key."""
-    columns = [column.name for column in table.columns if not column.volatile]
-    rows = DeltaTable(str(table_path(config.warehouse, table))).to_pyarrow_table(columns=columns).to_pylist()
-    return sorted(rows, key=lambda row: tuple(str(row[name]) for name in table.key))
