@@ -12,7 +12,7 @@ from tests.dags.scripts import SOURCES, run_script, run_under
 from tests.mail_parts import read_mail
 from tests.unit.alerting.examples import new_evidence
 from tests.unit.alerting.queued_mails import message_for
-from tests.unit.alerting.smtp_servers import Mailbox, free_port, serving
+from tests.unit.alerting.smtp_servers import Mailbox, authenticate, free_port, serving
 from tests.unit.sources.http_servers import receiving
 
 SCRIPT = """
@@ -24,10 +24,10 @@ for _ in range(int(sys.argv[1])):
 MAIL = {"to": ["platform@example.org"]}
 
 
-def connection(port):
+def connection(port, **login):
     """Airflow's, to a mail server on this machine."""
     plain = {"disable_ssl": True, "disable_tls": True}
-    return json.dumps({"conn_type": "smtp", "host": "127.0.0.1", "port": port, "extra": plain})
+    return json.dumps({"conn_type": "smtp", "host": "127.0.0.1", "port": port, "extra": plain, **login})
 
 
 def test_it_is_queued_once_and_leaves_when_the_server_is_back(tmp_path):
@@ -45,16 +45,20 @@ def test_it_is_queued_once_and_leaves_when_the_server_is_back(tmp_path):
 
 
 def test_with_a_mail_about_a_failure_leaves_what_waits(tmp_path):
-    """While ingest fails nothing else delivers; secrets of webhooks are passwords of connections, as those of sources."""
+    """While ingest fails nothing else delivers; secrets of webhooks and the mail server are passwords of connections."""
     hook = {"name": "chat", "url_variable": "CHAT_WEBHOOK"}
     path = write_configuration(tmp_path, {"one": {"sources": SOURCES}}, mail=MAIL | {"webhooks": [hook]})
     config = load_config(path)
     content = describe_broker_share(new_evidence())
     for message in (render_webhook(content, config.mail.webhooks[0], now_ms=0), message_for(new_evidence())):
         queue(config.warehouse, message, run_id="r")
-    with serving(mailbox := Mailbox()) as smtp, receiving() as (url, got):
+    wanted = {"auth_require_tls": False, "authenticator": authenticate}
+    with serving(mailbox := Mailbox(), **wanted) as smtp, receiving() as (url, got):
         secret = json.dumps({"conn_type": "partition_health_secret", "password": url})
-        own = {"AIRFLOW_CONN_SMTP_DEFAULT": connection(smtp.port), "AIRFLOW_CONN_CHAT_WEBHOOK": secret}
+        own = {
+            "AIRFLOW_CONN_SMTP_DEFAULT": connection(smtp.port, login="alerts", password="s3cr3t"),
+            "AIRFLOW_CONN_CHAT_WEBHOOK": secret,
+        }
         run_under(path, SCRIPT, "1", variables=own)
     told = [read_mail(one)["Subject"].partition(" ")[0] for one in mailbox.kept]
     assert (told, len(got), pending(config.warehouse)) == (["task", "[FAIL]"], 1, [])

@@ -5,6 +5,7 @@ import contextlib
 from dataclasses import dataclass, field
 
 from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import AuthResult
 
 from pipeline.config.mail import Smtp
 from tests.lab.process import free_ports
@@ -82,6 +83,11 @@ class DiesAfterAnswering(Mailbox):
     async def handle_QUIT(self, server, session, envelope):
         server.transport.abort()
         return "221 never seen"
+
+
+def authenticate(server, session, envelope, mechanism, auth_data):
+    is_right = (auth_data.login, auth_data.password) == (b"alerts", b"s3cr3t")
+    return AuthResult(success=is_right, handled=False)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ import ssl
 import time
 
 import pytest
-from aiosmtpd.smtp import AuthResult
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -28,6 +27,7 @@ from tests.unit.alerting.smtp_servers import (
     Greylist,
     Mailbox,
     Picky,
+    authenticate,
     free_port,
     serving,
 )
@@ -189,11 +189,6 @@ def certificate(tmp_path_factory):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
     return folder / "cert.pem", context
-
-
-def authenticate(server, session, envelope, mechanism, auth_data):
-    is_right = (auth_data.login, auth_data.password) == (b"alerts", b"s3cr3t")
-    return AuthResult(success=is_right, handled=False)
 
 
 @pytest.fixture
