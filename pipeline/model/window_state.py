@@ -62,7 +62,7 @@ def _prove_leaders(
 
 
 def away_ms(history: ClusterHistory, broker_id: int, start_ms: int, end_ms: int) -> int | None:
-    """How long a broker that was registered before was out of the cluster; None without a history, as of a live cluster.
+    """How long a broker was out of the cluster, once it was registered; None where it never was, or without a history, as of a live cluster.
 
     All the time where the history begins later, and it was out from its begin on: the first known state is a good guess.
     """
@@ -73,6 +73,8 @@ def away_ms(history: ClusterHistory, broker_id: int, start_ms: int, end_ms: int)
         known = timeline.list_values(since_ms, max(since_ms, end_ms))
         is_out = timeline.moments_ms[0] <= since_ms and all(one is None or one.is_fenced for one in known)
         return end_ms - start_ms if is_out else None
+    if timeline.moments_ms[0] >= end_ms:
+        return None
     # a history that begins with a snapshot does not show that a broker stood before it was fenced
     away, was_in = 0, timeline.moments_ms[0] <= start_ms
     untils_ms = (*timeline.moments_ms[1:], end_ms)

@@ -23,12 +23,13 @@ from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, Partit
 from pipeline.model.window import DAY_MS, LATEST_MS, TimeWindow, milliseconds_of
 from pipeline.sources.collected.host import window_starts
 from pipeline.sources.collected.manifest import CollectedAs, HostState, Manifest, Part, read_manifest, write_manifest
-from pipeline.sources.collected.partition_scan import UNIT_BYTES, ReadUnit, go_back, read_partition
+from pipeline.sources.collected.partition_scan import UNIT_BYTES, ReadUnit, go_back, is_stuck, read_partition
 from pipeline.sources.collected.reading import NEEDS_KEYS
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.sources.files.cluster_state import read_cluster_history, read_replica_states
+from pipeline.sources.files.directory_walk import SEGMENT_NAME
 from pipeline.sources.files.log_directories import discover_logs
-from pipeline.sources.files.segment_plan import plan_reads
+from pipeline.sources.files.segment_plan import SegmentRead, plan_reads
 from pipeline.sources.records.pieces import Kind, Piece
 from pipeline.sources.records.scan_settings import ScanSettings, take_secret
 
@@ -122,6 +123,10 @@ class _Collector:
         self._held_bytes = self._number = 0
         self._dropped_until_ms = self._before.dropped_until_ms if self._before else -1
         self._unread: list[LogName] = []
+        self._closed: dict[str, list[int]] = defaultdict(list)  # base offsets of segments that cannot be opened, by log
+        for path in sorted(Path(one.path) for one in tree.problems if one.severity == "refused"):
+            if SEGMENT_NAME.fullmatch(path.name):
+                self._closed[str(path.parent)].append(int(path.stem))
         self.done = CollectorReport(host)
 
     def run(self) -> CollectorReport:
@@ -132,18 +137,22 @@ class _Collector:
             if path not in named and written_at_ms < request.as_of_ms - DAY_MS:
                 self._folder.delete(path)
         history, problems = read_cluster_history(self._tree)
+        # where this host's clock is days behind the controllers', no record is of the future
+        self._settings = replace(self._settings, as_of_ms=max(request.as_of_ms, history.newest_ms or 0))
         replicas, replica_problems = read_replica_states(self._tree)
         all_problems = [*self._tree.problems, *problems, *replica_problems]
         began_s = self._rate_limit.clock()
         for directory, partition in self._choose(history):
             progress = go_back(self._progress.get(partition.log_name), partition.leader_epochs)
-            reads, unit_bytes = plan_reads([(directory, partition)]), request.unit_bytes
+            reads, unit_bytes = self._plan(directory, partition), request.unit_bytes
             try:
                 for unit in read_partition(reads, progress, self._settings, name=self._name, unit_bytes=unit_bytes):
                     self._take(unit)
                     self._rate_limit.keep(self.done.read_bytes, began_s)
                     if self._held_bytes >= request.commit_bytes:
                         self._commit(self._before.collected_at_ms if self._before else -1)
+                if reads and is_stuck(reads[-1], self._progress.get(partition.log_name)):
+                    self._unread.append(partition.log_name)
             except OSError as error:
                 all_problems.append(Problem.of_error(partition.path, error))
                 self._unread.append(partition.log_name)
@@ -169,13 +178,19 @@ class _Collector:
             is_led = leaders.get(name, broker_id) == broker_id or _has_led(history, name, broker_id, since_ms)
             if partition.is_cluster_metadata or not is_led:
                 continue
-            key = partition.log_name
-            if not fits_topics(partition.topic, topics):
+            key, begins = partition.log_name, [one.base_offset or 0 for one in partition.segments]
+            if not fits_topics(partition.topic, topics) or self._closed[partition.path][-1:] > begins[-1:]:
                 self._unread.append(key)
             elif key not in chosen or partition.length > chosen[key][1].length:
                 chosen[key] = (directory, partition)
         self.done.partition_count = len(chosen)
         return [chosen[key] for key in sorted(chosen)]
+
+    def _plan(self, directory: LogDirectory, partition: PartitionDirectory) -> list[SegmentRead]:
+        """The log's segments; one that cannot be opened is a hole, and no part of the one before."""
+        reads, closed = plan_reads([(directory, partition)]), self._closed[partition.path]
+        nexts = ([one for one in (*closed, read.next_base_offset) if one > read.base_offset] for read in reads)
+        return [replace(read, next_base_offset=min(of, default=-1)) for read, of in zip(reads, nexts, strict=True)]
 
     def _take(self, unit: ReadUnit) -> None:
         for piece in unit.pieces:

@@ -20,7 +20,13 @@ from pipeline.sources.records.event_time import NEIGHBOURS, EventTimes, assign_e
 from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind, Piece, join_pieces, segment_row, summarise_scan
 from pipeline.sources.records.record_scan import scan_file_records
 from pipeline.sources.records.scan_settings import ScanSettings
-from pipeline.sources.records.segment_scan import ScannedSegment, place_batches, with_file_facts
+from pipeline.sources.records.segment_scan import (
+    ScannedSegment,
+    find_unread_time,
+    is_cut_short,
+    place_batches,
+    with_file_facts,
+)
 
 UNIT_BYTES = 128 << 20  # about how much of a log is read at once
 MOST_PRODUCERS = 10_000  # of a segment under way whose ids the manifest keeps: anyone may write any number of them
@@ -68,6 +74,14 @@ def read_partition(
             yield unit
 
 
+def is_stuck(read: SegmentRead, progress: LogProgress | None) -> bool:
+    """Whether the last segment has more that is committed, behind what is damaged."""
+    if progress is not None and progress.next_offset >= read.high_watermark:
+        return False
+    start = progress.position if progress is not None and progress.base_offset == read.base_offset else 0
+    return is_cut_short(read, scan_headers(read.path, start=start, check_crc=False))
+
+
 def _read_stretch(
     read: SegmentRead, progress: LogProgress | None, settings: ScanSettings, name: str, unit_bytes: int
 ) -> ReadUnit | None:
@@ -89,13 +103,15 @@ def _read_stretch(
     scanned = with_file_facts(read, replace(scanned, times=times))
     totals = _add(known, read, scanned)
     progressed = _advance(read, scanned, known, totals, next_base_offset if is_end else next_offset)
+    lost = _note_lost(read, progress, times, settings.as_of_ms)
+    if is_end and (sent := find_unread_time(read, scanned, settings.as_of_ms)) is not None:
+        from_ms = sent.start_ms or (-1 if progress is None else progress.read_until_ms)
+        lost = (from_ms, sent.end_ms) if lost is None else (min(lost[0], from_ms), max(lost[1], sent.end_ms))
     sound = committed.rows[committed.rows["flaw"] == Flaw.NONE]
     epochs = (-1 if progress is None else progress.leader_epoch, *sound["partition_leader_epoch"][-1:].tolist())
     return ReadUnit(
         pieces=tuple(join_pieces(_make_pieces(read, scanned, settings, totals, name))),
-        progress=progressed.model_copy(
-            update={"lost": _note_lost(read, progress, times, settings.as_of_ms), "leader_epoch": epochs[-1]}
-        ),
+        progress=progressed.model_copy(update={"lost": lost, "leader_epoch": epochs[-1]}),
         read_bytes=headers.valid_bytes - start,
     )
 

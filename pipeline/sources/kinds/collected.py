@@ -1,14 +1,14 @@
 """Source of data that `partition-health collect` wrote on brokers' hosts."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, Self
 
 from pipeline.config.storage import Location, is_remote
-from pipeline.model.cluster import Timeline
-from pipeline.model.log import LogName, Problem, TopicPartition, fits_topics
-from pipeline.model.log_tree import LogTree
-from pipeline.model.window import TimeWindow, format_instant, spanning
+from pipeline.model.log import LogName, Problem, fits_topics
+from pipeline.model.log_tree import DirectoryKind, LogTree
+from pipeline.model.window import LATEST_MS, TimeWindow, format_instant, spanning
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.questions import ClusterQuestion, Finding, SourceAvailability, name_some
 from pipeline.sources.source import ClusterReading, Described, RecordSource
@@ -117,17 +117,23 @@ class Collected(RecordSource):
 
 
 def _list_unread(reading: ClusterReading, window: TimeWindow) -> list[str]:
-    """Partitions that a host's broker led at a window's begin or end, and that its collector did not read until then."""
-    history, unread = reading.history, set()
-    moments_ms = [max(at_ms, history.known_since_ms or 0) for at_ms in (window.start_ms, window.end_ms)]
-    hosts = reading.collected.hosts if reading.collected else ()
-    for host in (one for one in hosts if one.manifest.unread):
-        read_until_ms = {one.key: one.read_until_ms for one in host.manifest.progress}
-        for log in map(LogName._make, host.manifest.unread):
-            key = TopicPartition(log.topic, log.partition)
-            states = (history.partitions.get(key, Timeline()).at(at_ms) for at_ms in moments_ms)
-            is_led = any(state is not None and state.leader_id in host.broker_ids for state in states)
-            is_behind = read_until_ms.get(log, -1) < window.end_ms
-            if is_led and is_behind and fits_topics(log.topic, reading.topics):
-                unread.add(str(key))
+    """Partitions led at a window's begin or end by a broker whose host was read since, that no leader's host read until then."""
+    history, since, unread = reading.history, set[int | None](), []
+    read_by: dict[LogName, set[int | None]] = defaultdict(set)  # brokers whose hosts read a log until then
+    moments_ms = [max(at_ms, history.known_since_ms or 0) for at_ms in (window.start_ms, window.end_ms, LATEST_MS)]
+    for host in reading.collected.hosts if reading.collected else ():
+        read = {one.key for one in host.manifest.progress if one.read_until_ms >= window.end_ms}
+        if host.manifest.collected_at_ms >= window.end_ms:
+            since |= host.broker_ids
+            logs = (one for directory in host.manifest.state.directories for one in directory.partitions)
+            read |= {one.log_name for one in logs if one.kind is DirectoryKind.LIVE} - {*host.manifest.unread}
+        for name in read:
+            read_by[name] |= host.broker_ids
+    topics = {key.topic for key in reading.live_partitions}  # others are on no disk: copies may leave them out
+    for key in (one for one in history.partitions if one.topic in topics):
+        first, end, last = map(history.partitions[key].at, moments_ms)
+        if end and last and last.topic_id == end.topic_id and fits_topics(key.topic, reading.topics):
+            led_by = {(first or end).leader_id, end.leader_id}
+            by = read_by[end.log_name] | read_by[end.log_name._replace(topic_id="")]
+            unread += [str(key)] if led_by & since and by.isdisjoint({*led_by, last.leader_id}) else []
     return sorted(unread)

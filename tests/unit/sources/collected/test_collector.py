@@ -267,6 +267,16 @@ def test_what_a_log_got_after_an_unclean_election_cut_it_is_read(config, disk, l
     assert [len(read_landing(landing, one).collected.doubts) for one in windows] == [0, 0]
 
 
+def test_a_host_whose_clock_is_days_behind_the_controllers_loses_no_record(config, disk, landing, monkeypatch):
+    """They were of the future for it, and so of no window: the windows were complete without them once its clock was right."""
+    history = ClusterHistory(state_source=CLUSTER_METADATA, known_since_ms=FIRST_MS, newest_ms=NOW_MS)
+    monkeypatch.setattr(collector, "read_cluster_history", lambda _: (history, ()))
+    disk.write(0, b"".join(make_batches(0, 30)[0]))
+    run_collector(config, disk, landing, as_of_ms=FIRST_MS - 3 * DAY_MS)
+    run_collector(config, disk, landing)
+    assert add_up(collected(config, landing)) == add_up(read_once(config, disk))
+
+
 def test_a_file_that_the_cleaner_rewrote_doubles_nothing(config, disk, landing):
     batches, end = make_batches(0, 30)
     disk.write(0, b"".join(batches[:20]), end)

@@ -274,7 +274,7 @@ def test_a_metadata_log_that_begins_with_a_snapshot_says_nothing_of_windows_befo
         ([(10_000, True), (20_000, False)], 0),  # it starts for the first time
         ([(-5, True)], MINUTE_MS),  # dead since before the snapshot that the metadata log begins with
         ([(-5, True), (20_000, False)], 20_000),
-        ([(MINUTE_MS, False)], 0),
+        ([(MINUTE_MS, False)], None),  # it joins later: its disks gave it a fair share of windows before
     ],
 )
 def test_how_long_a_broker_was_out_of_the_cluster(spells, away):
