@@ -21,10 +21,12 @@ import yaml
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.config_file import load_config
 from pipeline.errors import DataGateError, PipelineError
 from pipeline.jobs import deliver_alerts
 from pipeline.model.cluster import Timeline
+from pipeline.model.window import TimeWindow
 from pipeline.sources.collected.stored_folder import StoredFolder
 from pipeline.steps import ingest_windows, judge_windows
 from pipeline.storage.session import SparkErrors
@@ -39,7 +41,7 @@ from tests.unit.sources.http_servers import answering
 HOSTILE = "broker-3"
 OTHERS = (0, 1)  # partitions that other brokers lead
 AS_USUAL = Surroundings(clock_ms=0, zone="UTC", shown_in="UTC", is_read_only=False)
-_STRICT = {"k": 1, "n": 1, "limit_ratio": 1.01, "resolve_ratio": 1.005, "floor_bytes_per_s": 0, "chance_level": 0.5}
+STRICT = {"k": 1, "n": 1, "limit_ratio": 1.01, "resolve_ratio": 1.005, "floor_bytes_per_s": 0, "chance_level": 0.5}
 _ROOM = "64m"
 
 
@@ -52,7 +54,7 @@ class World:
     wrong: list[str]
 
 
-class _Ending:
+class Ending:
     """Keeps the error that ends a block, whatever it is: an oracle looks for all of them."""
 
     error: BaseException | None = None
@@ -110,7 +112,7 @@ class SoundWorld:
         with answering(answer) as url:
             run = partial(run_in, folder, spark, around, url=url if is_asked else None)
             refused = self._run_read_only(run, folder) if around.is_read_only and self._may_mount else []
-            ending = _Ending()
+            ending = Ending()
             with ending:
                 run()
         wrong = [*refused, *ending.judge(), *self._judge(folder)]
@@ -120,7 +122,7 @@ class SoundWorld:
 
     def _run_read_only(self, run: partial[None], folder: Path) -> list[str]:
         """A run that cannot write the warehouse: what is wrong with its end."""
-        ending = _Ending()
+        ending = Ending()
         with mounted(folder / "w", _ROOM):
             run_tool("mount", "-o", "remount,ro", folder / "w")
             with ending:
@@ -134,15 +136,20 @@ class SoundWorld:
         differ = [partition for partition in OTHERS if traffic.get(partition) != self._traffic[partition]]
         if differ and has_rows(folder, "silver.partition_traffic") and not incomplete:
             wrong.append(f"other hosts' partitions {differ} differ, and the windows are complete")
-        rows = read(folder, "bronze.quarantine", "path", "position", "reason")
-        if not all((row["path"] + row["reason"]).isprintable() for row in rows):
-            wrong.append("hidden characters in quarantine")
-        counts = Counter((row["path"], row["position"], row["reason"]) for row in rows)
-        wrong += [f"named {count} times: {key}" for key, count in counts.items() if count > 1]
+        wrong += judge_problems(folder)
         judged = judge_shares(folder)
         if incomplete and judged:
             wrong.append(f"shares of incomplete windows are judged: {sorted(judged)}")
         return wrong + judge_mails(folder)
+
+
+def judge_problems(folder: Path) -> list[str]:
+    """What is wrong with quarantine: a problem that is named twice, or hides something."""
+    rows = read(folder, "bronze.quarantine", "path", "position", "reason")
+    is_plain = all((row["path"] + row["reason"]).isprintable() for row in rows)
+    counts = Counter((row["path"], row["position"], row["reason"]) for row in rows)
+    wrong = [f"named {count} times: {key}" for key, count in counts.items() if count > 1]
+    return wrong + ["hidden characters in quarantine"] * (not is_plain)
 
 
 def judge_mails(folder: Path) -> list[str]:
@@ -173,14 +180,20 @@ def run_in(folder: Path, spark: SparkSession, around: Surroundings, url: str | N
     """Ingests and judges the windows of a world's folder in this process, and delivers what was queued, twice."""
     document = yaml.safe_load(CONFIG)
     demo = document["clusters"]["demo"]
-    demo |= {"gate": _STRICT, "time_zone": around.shown_in, "freshness": "P3653D"}
+    demo |= {"gate": STRICT, "time_zone": around.shown_in, "freshness": "P3653D"}
     if url is not None:
         demo["sources"].append({"kind": "prometheus", "url": url, "access": {"timeout_s": 2, "attempts": 1}})
     document["mail"] = {"to": ["kafka-platform@example.org"]}
     (folder / "partition-health.yaml").write_text(yaml.safe_dump(document))
     config = load_config(folder / "partition-health.yaml")
-    context = plan(config, SPAN, now_ms=NOW_MS + around.clock_ms)
-    with _in_zone(around.zone), SparkErrors():
+    with _in_zone(around.zone):
+        run_windows(config, SPAN, spark, NOW_MS + around.clock_ms)
+
+
+def run_windows(config: PipelineConfig, span: TimeWindow, spark: SparkSession, now_ms: int) -> None:
+    """Ingests, judges, and delivers twice."""
+    context = plan(config, span, now_ms=now_ms)
+    with SparkErrors():
         ingest_windows(spark, context)
         judge_windows(spark, context)
     for _ in range(2):
