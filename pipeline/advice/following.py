@@ -105,6 +105,7 @@ _STAGES = {
     "responsesend": ("sending responses", "the network to its clients"),
 }
 _BUSY = 0.3  # idle part of handlers or network threads below which Kafka's documents call them overloaded
+_LEAST_SHOWN_MS = 0.005  # less is written as 0.00 ms; brokers round each request's time to whole milliseconds
 _MOST_HINTED = 0.5  # part of the broker's time from which a stage names the place to look at
 
 
@@ -190,7 +191,8 @@ def describe_answers(broker_id: int, answers: BrokerAnswers) -> str:
     hint, stages = _describe_stages(answers)
     said += [hint] if hint else []  # what to look at comes first: the first screen of a mail has no room for all of it
     before = " or longer" if answers.is_since_first else ""
-    said += [f"It is slow since {format_clock(answers.since_ms)}{before}."] if answers.since_ms is not None else []
+    if answers.since_ms is not None:
+        said.append(f"It has been slow since {format_clock(answers.since_ms)}{before}.")
     said.append(stages)
     busy = {name: idle for name, idle in answers.idle_ratios.items() if idle < _BUSY}
     said += [f"Its {name} are idle {format_percent(idle)} of the time." for name, idle in busy.items()]
@@ -207,7 +209,7 @@ def describe_answers(broker_id: int, answers: BrokerAnswers) -> str:
 def _describe_stages(answers: BrokerAnswers) -> tuple[str, str]:
     known = {name: ms for name, ms in answers.stages_ms.items() if name in _STAGES}
     if not known:
-        return "", "Where requests spend their time on it is not scraped (`RequestMetrics`)."
+        return "", "The stages of its requests are not scraped (`RequestMetrics`)."
     inside = answers.stages_ms.get("total", sum(known.values()))
     parts = [
         f"{format_ms(ms)} {_STAGES[name][0]}"
@@ -215,9 +217,11 @@ def _describe_stages(answers: BrokerAnswers) -> tuple[str, str]:
         for name, ms in sorted(known.items(), key=lambda entry: -entry[1])
         if ms >= 0.05 * inside
     ]
-    others = ", those of the others in brackets" if answers.peer_stages_ms else ""
+    others = " (in brackets: the other brokers)" if answers.peer_stages_ms else ""
     most = max(known, key=lambda name: known[name])
     hint = f"Most of its time points to {_STAGES[most][1]}." if known[most] >= _MOST_HINTED * inside else ""
     if inside < _MOST_HINTED * answers.latency_avg_ms:
         hint = "Clients wait longer than the broker needs: look at the network between them, and what shares its host."
-    return hint, f"Of its own time a request spends {', '.join(parts)}{others}."
+    if inside < _LEAST_SHOWN_MS:
+        return hint, "On the broker itself a request takes less than 0.5 ms in each stage."
+    return hint, f"On the broker itself a request spends {', '.join(parts)}{others}."

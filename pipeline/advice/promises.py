@@ -62,14 +62,14 @@ def choose_watched(
 def judge_promise(watched: WatchedAdvice, together: Sequence[WatchedAdvice], candidates: Candidates) -> Promise:
     promise, ratio = _describe(watched), watched.progress.ratio
     if ratio is not None and ratio <= 1 - WHOLE and watched.first_ms is None:
-        return replace(promise, outcome="not_carried_out", reason="nothing of it is done")
+        return replace(promise, outcome="not_carried_out", reason="no part of it was done")
     doubt = _doubt_progress(watched) or _find_mailed_twin(watched, together)
     doubt = doubt or _find_other_change(watched, together, candidates)
     if not doubt and watched.advice.predicted_ratio is None:
-        doubt = "nothing was predicted of it"
+        doubt = "no share was predicted"
     corrected = None if doubt else _correct(watched)
     if corrected is None or promise.actual_ratio is None:
-        return replace(promise, reason=doubt or "one of the two windows has no traffic of it")
+        return replace(promise, reason=doubt or "one of the two windows has no traffic to compare")
     return _compare(promise, corrected, watched)
 
 

@@ -122,7 +122,7 @@ def _of_replayed(plan: ReassignmentPlan, hot: HotBroker, partitions: Partitions,
         why = f" ({hot.replayed.reason})" if hot.replayed is not None else ""
         return replace(
             row,
-            text=f"{text} What it brings is not predicted{why}: the load follows the broker, so producers of records without "
+            text=f"{text} Its effect is not predicted{why}: the load follows the broker, so producers of records without "
             "keys may load whatever it leads next.",
             **describe_ratios({}, hot),
         )

@@ -203,10 +203,11 @@ def _execute_section(recommendations: Sequence[Recommendation]) -> MailSection |
     plan = _first_plan(recommendations)
     if plan is None:
         return None
+    later = "" if plan is recommendations[0] else "This is not the first advice: do it only if that does not help. "
     reassign = "kafka-reassign-partitions --bootstrap-server $BOOTSTRAP --reassignment-json-file reassignment.json"
     elect = "kafka-leader-election --bootstrap-server $BOOTSTRAP --election-type preferred"
     moves = [f"{reassign} --execute", f"{reassign} --verify"] if plan.reassignment_json is not None else []
-    how = "Use the files that are attached to the mail."
+    how = f"{later}Use the files that are attached to the mail."
     if moves:
         how += " Repeat `--verify` until everything is complete, then elect."
     if plan.moved_bytes:
@@ -275,17 +276,17 @@ def _describe(promise: Promise) -> str:
         moved = abs((promise.corrected_ratio or 0.0) - (promise.predicted_ratio or 0.0)) * promise.expected_share * 100
         if promise.corrected_ratio is not None and moved > _OTHER_POINTS:
             ends = promise.corrected_ratio_low, promise.corrected_ratio, promise.corrected_ratio_high
-            said += f", which is {_format_range(promise, *ends)} on the traffic as it is now"
-        said += f"; it is {_format_share(promise, promise.actual_ratio)}"
+            said += f", which is {_format_range(promise, *ends)} on the present traffic"
+        said += f"; the share is {_format_share(promise, promise.actual_ratio)}"
         without = promise.without_ratio
-        said += f", and would be {_format_share(promise, without)} without." if without else "."
+        said += f", and would be {_format_share(promise, without)} without the action." if without else "."
     outcome = promise.outcome.replace("_", " ")
     return f"{said} {outcome[:1].upper()}{outcome[1:]}: {promise.reason}."
 
 
 def _announced(promise: Promise) -> str:
     ends = promise.predicted_ratio_low, promise.predicted_ratio, promise.predicted_ratio_high
-    said = f"said {predicted}" if (predicted := _format_range(promise, *ends)) else "predicted no share"
+    said = f"predicted {predicted}" if (predicted := _format_range(promise, *ends)) else "predicted no share"
     return f"advice of {format_clock(promise.promised_ms)} {said}"
 
 

@@ -189,7 +189,7 @@ def _over(evidence: IncidentEvidence) -> tuple[tuple[str, str], ...]:
     facts = [("Over", f"since {format_clock(evidence.window.end_ms)}"), ("Began", _since(evidence))]
     if change.peak_value is not None:
         limit = format_measure(change.rule, change.limit_value)
-        facts.append(("At most", f"{format_measure(change.rule, change.peak_value)}, limit {limit}"))
+        facts.append(("Peak", f"{format_measure(change.rule, change.peak_value)}, limit {limit}"))
     return (*facts, ("Do", "nothing"))
 
 

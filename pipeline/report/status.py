@@ -83,7 +83,7 @@ def _calm(run: RunContext, window: TimeWindow, changes: list[IncidentChange]) ->
         why = ("Why", format_name(doubt, _REASON_LENGTH))
         return Status(tone="unknown", badge="UNKNOWN", headline="This window cannot be judged", facts=(why, *facts))
     if warned:
-        facts.append(("Watch", f"{len(warned)} warnings: above a limit, not yet in enough windows to fail"))
+        facts.append(("Watch", f"{len(warned)} warnings: above a limit, but no rule fails"))
     headline = "Nothing is wrong"
     if above := [verdict for verdict in judged if verdict.is_above]:
         headline = f"No incident, but above the limit in this window: {', '.join(v.subject for v in above)}"
@@ -142,7 +142,7 @@ SOURCES = Chart(
 
 JUDGED = Chart(
     name="judged", title="Above a limit in this window",
-    says=lambda rows: "Failing first; a warning fails once it has lasted long enough." if rows else "Nothing is above its limit.",
+    says=lambda rows: "Failures first. A warning is not yet in enough windows to fail, or its rule only warns." if rows else "Nothing is above its limit.",
     is_shown_empty=True,
     columns=(
         Words("subject", "subject", _name),

@@ -17,7 +17,7 @@ _HEIGHT = 100
 VERDICTS = {
     "fail": "a rule fails",
     "blind": "cannot be judged: incomplete or stale",
-    "warn": "above a limit, not yet long enough to fail",
+    "warn": "above a limit, only a warning",
     "not_enough_traffic": "not enough traffic to judge",
     "ok": "nothing above a limit",
 }  # kinds of windows by what is worst in them, worst first

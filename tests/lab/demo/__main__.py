@@ -36,7 +36,7 @@ FOLDER = ROOT / "build/run"
 DAGS = ("ingest", "replay", "health", "maintenance")
 """Without the configuration's prefix, which the demonstration leaves as it is."""
 SQL = (
-    "SELECT window_start, broker_id, round(share_ratio, 2) AS share FROM gold.broker_share ORDER BY share DESC LIMIT 9"
+    "SELECT window_start, broker_id, round(share_ratio, 2) AS ratio FROM gold.broker_share ORDER BY ratio DESC LIMIT 9"
 )
 LOG_LINES_SHOWN = 40
 REPORT_EVERY_S = 3
@@ -203,7 +203,7 @@ def report(console: Console, demo: Demo, states: dict[str, dict[str, str]]) -> N
         ("Tables and their rows", in_two_columns(counts)),
         (f"Health gate: {verdict}", []),
         (
-            "Replay: which hash placed the keys, and which of them other clients would put elsewhere (last window)",
+            "Replay: the hash that placed the keys, and the keys that other clients would place elsewhere (last window)",
             describe_keys(config.warehouse),
         ),
         ("Replay: where records without a key would have gone", describe_shares(config.warehouse)),

@@ -81,9 +81,9 @@ def format_shares(brokers: Sequence[Row], comparison: Sequence[Row], back_tests:
     topics = sorted({_place(row) for row in here if row["candidate"] == IN_USE})
     seeds = max(row["seed_count"] for row in comparison if _place(row) == _place(worst) and row["seed_count"])
     lines = [
-        f"Broker {worst['broker_id']}'s share of a topic's bytes, %, in the window from "
-        f"{worst['window_start']:%H:%M} UTC (its largest of {worst['topic']});",
-        f"bytes in the log; predicted: the median of {seeds} seeds, and where nine of ten real runs should be.",
+        f"Broker {worst['broker_id']}'s share of each topic's bytes in the log, %, in the window from "
+        f"{worst['window_start']:%H:%M} UTC",
+        f"(its highest of {worst['topic']}). Predicted: median of {seeds} seeds, and range for nine of ten real runs.",
     ]
     tests = {_place(row): row for row in back_tests}
     compared = {(*_place(row), row["candidate"]): row for row in comparison}

@@ -101,8 +101,8 @@ def test_shares_are_those_of_the_broker_and_window_of_the_largest_one():
     ]
     told = format_shares(brokers, comparison, [back_test("orders"), back_test("payments", trusted=False, error=None)])
     assert told == [
-        "Broker 1's share of a topic's bytes, %, in the window from 09:41 UTC (its largest of orders);",
-        "bytes in the log; predicted: the median of 10 seeds, and where nine of ten real runs should be.",
+        "Broker 1's share of each topic's bytes in the log, %, in the window from 09:41 UTC",
+        "(its highest of orders). Predicted: median of 10 seeds, and range for nine of ten real runs.",
         "",
         "                     orders               payments",
         "current partitioner  java-sticky-2.4      java-sticky-2.4",

@@ -323,7 +323,7 @@ def test_a_slow_broker_is_seen_to_when_it_answers_like_its_peers():
         None,
     ]
     assert measure_progress(check, THEN, now, {}).ratio is None
-    assert judge(now, advice=check, then=then).reason == "nothing was predicted of it"
+    assert judge(now, advice=check, then=then).reason == "no share was predicted"
 
 
 def test_a_mended_broker_is_judged_over_all_topics():

@@ -26,7 +26,7 @@ ANSWERS_WHEN_RESOLVED = [
     "Broker 1 recovered: 34.0 % of the bytes, 33.3 % would be fair (1.02x)",
     "Over since 2026-11-21 09:11 UTC",
     "Began 2026-11-21 09:04 UTC (7 minutes)",
-    "At most 1.65x, limit 1.20x",
+    "Peak 1.65x, limit 1.20x",
     "Do nothing",
 ]
 LINES_OF_A_SCREEN = 16
@@ -78,6 +78,15 @@ def test_a_plan_says_what_it_copies_and_another_action_what_to_do_else():
     facts = dict(describe_brief(new_evidence(recommendations=(plan, other))).facts)
     assert facts["Predicted"].endswith("enough to resolve it; copies nothing")
     assert facts["Or"] == "upgrade (then 35.0 %, not enough alone)"
+
+
+def test_commands_of_a_plan_that_is_not_the_first_advice_say_so():
+    """A reader of the commands alone would else carry out what comes third."""
+    plan, first = new_recommendation(election_json="{}", action="move_leaders"), new_recommendation(election_json=None)
+    for rows, is_later in (((plan, first), False), ((first, plan), True)):
+        text = " ".join(text_of(render(new_evidence(recommendations=rows))).split())
+        assert ("This is not the first advice" in text) is is_later
+        assert "Use the files that are attached" in text
 
 
 def test_it_says_why_a_low_share_is_not_enough_and_where_nobody_waits():

@@ -11,16 +11,16 @@ LEFT = new_promise(
     action="move_leaders", topic="", rank=2, title="hand over leadership of 3 partitions", carried_out_ms=None,
     carried_out_ratio=0.0, corrected_ratio=None, corrected_ratio_low=None, corrected_ratio_high=None,
     predicted_ratio=1.2, predicted_ratio_low=1.2, predicted_ratio_high=1.2,
-    outcome="not_carried_out", reason="nothing of it is done",
+    outcome="not_carried_out", reason="no part of it was done",
 )  # fmt: skip  # fields of a value, several a line
 
 
 def test_what_was_done_is_told_with_what_was_said_and_what_it_is():
     assert promises_section([KEPT, LEFT], is_open=False).text == (
         "Done by the end of the window from 2026-11-21 09:07 UTC: set `linger.ms=5` on producers of orders. "
-        "Advice of 2026-11-21 09:06 UTC said 34.9 % [34.4, 35.6]; it is 35.1 %, and would be "
-        "56.0 % without. Kept: the share is as predicted.",
-        "Not carried out: hand over leadership of 3 partitions; advice of 2026-11-21 09:06 UTC said 40.0 %.",
+        "Advice of 2026-11-21 09:06 UTC predicted 34.9 % [34.4, 35.6]; the share is 35.1 %, and would be "
+        "56.0 % without the action. Kept: the share is as predicted.",
+        "Not carried out: hand over leadership of 3 partitions; advice of 2026-11-21 09:06 UTC predicted 40.0 %.",
     )
 
 
@@ -29,7 +29,8 @@ def test_a_prediction_that_the_traffic_moved_is_said_as_it_is_now():
     moved = replace(KEPT, corrected_ratio=0.9, corrected_ratio_low=0.84, corrected_ratio_high=0.96)
     (said,) = promises_section([moved], is_open=False).text
     assert (
-        "UTC said 34.9 % [34.4, 35.6], which is 30.0 % [28.0, 32.0] on the traffic as it is now; it is 35.1 %" in said
+        "UTC predicted 34.9 % [34.4, 35.6], which is 30.0 % [28.0, 32.0] on the present traffic; the share is 35.1 %"
+        in said
     )
 
 
@@ -44,7 +45,7 @@ def test_a_promise_is_told_as_last_decided():
     assert "Unknown: " in promises_section(rows[:1], is_open=False).text[0]
     broken = replace(KEPT, window_start_ms=T0_MS + 9 * MINUTE_MS, outcome="broken", actual_ratio=1.5)
     (said,) = promises_section([*rows, broken], is_open=False).text
-    assert "it is 50.0 %" in said
+    assert "the share is 50.0 %" in said
     assert "Broken: " in said
 
 

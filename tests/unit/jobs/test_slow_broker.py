@@ -89,7 +89,7 @@ def test_the_broker_is_to_be_looked_at_first_with_what_its_metrics_show(tmp_path
     assert check["title"] == "broker 1 is slow: look at its disk, network, neighbours"
     for words in (
         "Producers wait 535 ms for broker 1, 13 ms for the others",
-        "It is slow since 2026-11-21 02:00 UTC.",
+        "It has been slow since 2026-11-21 02:00 UTC.",
         "480 ms appending to its log (3.5 ms)",
         "leaders and brokers were as before",
     ):
