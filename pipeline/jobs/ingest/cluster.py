@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.engine import describe_work
-from pipeline.jobs.ingest.ingest_input import IngestInput
+from pipeline.jobs.ingest.ingest_input import IngestInput, iter_rows
 from pipeline.jobs.ingest.windows import Expired, fresh_windows
 from pipeline.model.cluster import retention_ms
 from pipeline.model.log import LogName
@@ -84,9 +84,10 @@ def _state_rows(
 ) -> TableRows:
     name, history, windows = run.cluster_name, reading.history, (one.window,)
     epochs: dict[LogName, int] = {}  # the largest among each partition's batches
-    for row in read(_EPOCH_IS_KNOWN & (pc.field("window_start_ms") == one.window.start_ms)).to_pylist():
-        key = LogName(row["topic"], row["topic_id"] or "", row["partition"])
-        epochs[key] = max(row["leader_epoch"], epochs.get(key, 0))
+    told = read(_EPOCH_IS_KNOWN & (pc.field("window_start_ms") == one.window.start_ms))
+    for topic, topic_id, partition, epoch in iter_rows(told, *LogName._fields, "leader_epoch"):
+        key = LogName(topic, topic_id or "", partition)
+        epochs[key] = max(epoch, epochs.get(key, 0))
     known = describe_window(history, one.window, epochs, one.newest)
     if one.is_stored:
         yield BROKERS.name, run.rows(BROKERS, windows)

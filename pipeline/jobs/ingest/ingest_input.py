@@ -79,7 +79,7 @@ def read_run_input(staging: Staging, run: RunContext, reading: ClusterReading, m
     row_counts, page_problems, instances = count_samples(counts, wrong, run.windows)
     by_start = {window.start_ms: window for window in run.windows}
     window_sums = _of_kind(found, "window")
-    for start_ms, batch_count in _iter_rows(window_sums, "window_start_ms", "batch_count"):
+    for start_ms, batch_count in iter_rows(window_sums, "window_start_ms", "batch_count"):
         if start_ms in by_start:
             row_counts[reading.record_source, by_start[start_ms]] += batch_count
     for observed_at_ms, _ in reading.groups:
@@ -120,7 +120,7 @@ def _sum_up(
     if reading.collected is not None:
         compared = [HELD_KEYS] * counts_keys(run, reading) + [HELD_ARRIVALS] * reads_arrivals(run, reading)
         disputed = find_disputed(summaries, run.span, compared).toArrow()
-        left_out = frozenset(_iter_rows(disputed, *LogName._fields))
+        left_out = frozenset(iter_rows(disputed, *LogName._fields))
         named = (*reading.problems[reading.record_source], *reading.collected.name_disputing(left_out))
         collected = reading.collected.doubting(lost["reason"].to_pylist(), disputed.to_pylist())
         reading = replace(reading, collected=collected, problems={**reading.problems, reading.record_source: named})
@@ -129,14 +129,14 @@ def _sum_up(
         # of a topic that was deleted while it was read nothing is missing
         reading = replace(reading, damaged=without_deleted(find_damaged(lost), reading.tree))
     else:
-        told = sorted(_iter_rows(lost, "topic", "partition", "reason"))
+        told = sorted(iter_rows(lost, "topic", "partition", "reason"))
         unread = (Shortfall(TopicPartition(*place), reason) for *place, reason in told)
         live = forget_deleted(replace(reading.live, shortfalls=(*reading.live.shortfalls, *unread)))
         reading = replace(reading, live=live, problems={**reading.problems, reading.record_source: live.problems})
     return reading, found
 
 
-def _iter_rows(rows: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
+def iter_rows(rows: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
     """Some columns of what no declared table has, row by row."""
     return zip(*(rows[name].to_pylist() for name in names), strict=True)
 
@@ -148,7 +148,7 @@ def _of_kind(found: pa.Table, row_kind: str) -> pa.Table:
 def find_damaged(lost: pa.Table) -> dict[TopicPartition, TimeWindow]:
     """Of logs with files that were not read whole, when the records were sent that are missing, from rows of `SUMMARY_SCHEMA`."""
     damaged: dict[TopicPartition, TimeWindow] = {}
-    for topic, partition, *span in _iter_rows(lost, "topic", "partition", "min_timestamp_ms", "max_timestamp_ms"):
+    for topic, partition, *span in iter_rows(lost, "topic", "partition", "min_timestamp_ms", "max_timestamp_ms"):
         if None not in span:  # a collected part that cannot be read does not say when: `Landing.doubting` has it
             key, sent = TopicPartition(topic, partition), TimeWindow(*span)
             damaged[key] = spanning((sent, damaged.get(key, sent)))

@@ -17,7 +17,6 @@ import mmh3
 from pipeline.model.cluster import EarlierState
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow, Windows
-from pipeline.sources.files.segment_plan import pack
 from pipeline.sources.live import admin
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
@@ -170,10 +169,6 @@ def split(read: FetchRead, range_bytes: int = RANGE_BYTES, most: int = MOST_RANG
     parts[0] = replace(parts[0], is_first=True)
     parts[-1] = replace(parts[-1], is_last=True)
     return parts
-
-
-def pack_fetches(reads: Sequence[FetchRead], least: int) -> tuple[tuple[FetchRead, ...], ...]:
-    return pack(reads, RANGE_BYTES, least, order=lambda read: (read.topic, read.partition, read.start_offset))
 
 
 def sample_partitions(partitions: Iterable[TopicPartition], rate: float) -> frozenset[TopicPartition]:

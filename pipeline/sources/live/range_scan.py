@@ -19,9 +19,10 @@ from pipeline.codec.records.arrival_layout import NO_WINDOW
 from pipeline.codec.records.record_reader import decode_reply
 from pipeline.errors import SourceUnreachableError
 from pipeline.model.log import Problem
+from pipeline.sources.files.segment_plan import pack
 from pipeline.sources.live.connection import ClusterConnection, connect
 from pipeline.sources.live.fetch import FetchState, iter_replies
-from pipeline.sources.live.plan import RANGE_BYTES, pack_fetches
+from pipeline.sources.live.plan import RANGE_BYTES
 from pipeline.sources.live.reading import LiveReading
 from pipeline.sources.live.settings import FetchRead, LiveSettings, Secrets
 from pipeline.sources.records.batch_rows import LeaderEpochs, make_batch_rows
@@ -190,7 +191,7 @@ def plan_range_tasks(live: LiveReading, settings: ScanSettings, leaders: LeaderE
     if not live.reads:
         return []
     secrets = live.source.client.read_secrets()
-    groups = pack_fetches(live.reads, least)
+    groups = pack(live.reads, RANGE_BYTES, least, order=lambda read: (read.topic, read.partition, read.start_offset))
     unheard = live.state.unheard if live.state else ()  # each task would wait for them
     heard = tuple(address for address in live.source.bootstrap_servers if address not in unheard)
     source = live.source.model_copy(update={"bootstrap_servers": heard or live.source.bootstrap_servers})

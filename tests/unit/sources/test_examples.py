@@ -10,7 +10,6 @@ from pipeline.sources.files.segment_plan import pack
 from pipeline.sources.kinds import list_given
 from pipeline.sources.live.admin import format_topic_id, parse_topic_id
 from pipeline.sources.live.connection import count_votes
-from pipeline.sources.live.plan import pack_fetches
 from pipeline.sources.live.requests import describe_error, pages
 from pipeline.sources.metrics.metric_pages import plan_page_tasks
 from pipeline.sources.metrics.prometheus import iter_queries, plan_pages
@@ -41,7 +40,7 @@ def test_pages_of_work():
         range(-1000, 59_000, 1000),
         range(59_000, 100_000, 1000),
     ]
-    assert (pack((), target_bytes=1, least=2, order=str), pack_fetches((), 2), plan_page_tasks((), 2)) == ((), (), [])
+    assert (pack((), target_bytes=1, least=2, order=str), plan_page_tasks((), 2)) == ((), [])
     assert [count_group_rows(*of) for of in ((1_000, 1 << 23), (3, 1 << 30), (0, 0))] == [500, 1, 1]
     assert write_at_once([lambda: {"a": 1}, lambda: {"b": 2}]) == {"a": 1, "b": 2}
 

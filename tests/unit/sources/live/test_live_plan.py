@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from pipeline.model.cluster import ClusterHistory, EarlierState, Timeline
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import HOUR_MS, TimeWindow
+from pipeline.sources.files.segment_plan import pack
 from pipeline.sources.live import admin, plan, reading
 from pipeline.sources.live.admin import OffsetAt
-from pipeline.sources.live.plan import choose_slices, join_reads, pack_fetches, sample_partitions, split
+from pipeline.sources.live.plan import choose_slices, join_reads, sample_partitions, split
 from pipeline.sources.live.requests import PAGE_PARTITIONS, Failures
 from pipeline.sources.live.settings import FetchRead, LiveSettings
 from pipeline.sources.records.event_time import TOLERANCE_MS
@@ -96,7 +97,7 @@ def test_parts_of_a_range_cover_it_without_overlap(start, count, size):
 
 def test_a_hundred_thousand_partitions_are_packed():
     reads = tuple(fetch(partition=p, topic=f"t{p % 1000}", size=(p * 7919) % 100_000) for p in range(100_000))
-    groups = pack_fetches(reads, 8)
+    groups = pack(reads, plan.RANGE_BYTES, 8, order=lambda read: (read.topic, read.partition, read.start_offset))
     packed = [read for group in groups for read in group]
     assert sorted((r.topic, r.partition) for r in packed) == sorted((r.topic, r.partition) for r in reads)
     sizes = [sum(read.size_bytes + 4096 for read in group) for group in groups]
