@@ -10,13 +10,16 @@ import pytest
 from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.evidence.incident import gather_evidence
 from pipeline.jobs import recommend
+from pipeline.jobs.recommend import promises
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.tables.gold import BROKER_SHARE
 from pipeline.tables.health import RECOMMENDATIONS
 from tests.incident_rows import new_change, new_verdict
 from tests.report_tables import T0_MS, write_config, write_rows
+from tests.table_rows import zero_row
 
 WINDOWS, SLOW_FROM = 4, 2
 LOADS = (200, 600, 200)
@@ -107,6 +110,26 @@ def test_where_the_replay_knows_a_mended_broker_its_share_is_promised(tmp_path):
 def test_what_else_changed_when_it_began_is_said(tmp_path):
     _, (check, *_) = advise(tmp_path, placement="batches", leaders_moved=True)
     assert "When it began: leaders of 2 partitions changed." in check["text"]
+
+
+@pytest.mark.parametrize(
+    ("before", "since", "said"),
+    [
+        ({0: 10, 1: 10}, {0: 10, 2: 10}, ("broker 1 was gone", "broker 2 was new")),
+        ({0: 100}, {0: 200}, ("100 % more bytes were produced",)),
+        ({0: 100}, {0: 60}, ("40 % fewer bytes were produced",)),
+        ({0: 100}, {0: 120}, ()),
+    ],
+)
+def test_brokers_and_volumes_that_changed_are_said(tmp_path, before, since, said):
+    config = write_config(tmp_path)
+    ensure_tables(config.warehouse)
+    (run,) = plan_runs(config, TimeWindow(T0_MS, T0_MS + 2 * HOUR_MS), run_id="r", now_ms=T0_MS + 3 * HOUR_MS)
+    for window, sizes in zip(run.windows, (before, since), strict=True):
+        of = {"cluster": run.cluster_name}
+        rows = [zero_row(BROKER_SHARE, window.start_ms, broker_id=one, size_bytes=sizes[one], **of) for one in sizes]
+        run.replace(BROKER_SHARE, rows, (window,))
+    assert promises._find_changes(run, *(window.start_ms for window in run.windows)) == said
 
 
 def test_a_topic_placed_by_keys_is_planned_with_a_prediction(tmp_path):
