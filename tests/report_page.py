@@ -32,7 +32,6 @@ class Element:
 
     @property
     def text(self):
-        """Its text."""
         return "".join(child if isinstance(child, str) else child.text for child in self.children)
 
 

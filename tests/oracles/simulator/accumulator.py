@@ -277,7 +277,6 @@ class Accumulator:
         return expired
 
     def find_expiry_ns(self, batch: Batch) -> int:
-        """When a batch expires."""
         return self.round_time(batch.created_ns) + self.settings.delivery_timeout_ns
 
     def find_next_expiry_ns(self) -> int:

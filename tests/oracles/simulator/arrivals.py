@@ -25,7 +25,6 @@ class Clock(Protocol):
 
 
 def start_clock(traffic: Traffic, stream: Stream) -> Clock:
-    """The clock of a traffic."""
     arrivals = traffic.arrivals
     match arrivals:
         case PerfTest():
@@ -117,10 +116,8 @@ class RecordedClock:
         self._place = 0
 
     def first(self) -> int | None:
-        """The first one."""
         return int(self._due_ns[0]) if len(self._due_ns) else None
 
     def next(self, sent_ns: int, returned_ns: int) -> int | None:
-        """The next one."""
         self._place += 1
         return int(self._due_ns[self._place]) if self._place < len(self._due_ns) else None

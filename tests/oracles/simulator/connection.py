@@ -34,7 +34,6 @@ class Request:
 
 
 def value_at(steps: Steps, time_ns: int) -> int:
-    """The value that holds at a time."""
     return steps.values[bisect_right(steps.starts_ns, time_ns) - 1]
 
 
