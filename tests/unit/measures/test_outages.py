@@ -152,6 +152,7 @@ def test_brokers_by_the_thousand_are_compared_at_once():
         (SAMPLED, taken_over(), ((30, False),), []),  # the cluster says that it is there
         (SAMPLED, taken_over(since=50), (), []),  # leaders moved later
         (SAMPLED, [], (), []),  # nobody took over
+        (SAMPLED, [], ((25, True),), [(25, 25, None)]),  # and samples say no more than the answer
         ({1: range(0, 70, 5), 2: range(1, 70, 5)}, taken_over(), (), []),  # leaders moved, the broker was there
         ({1: [0, 60], 2: [1, 61]}, taken_over(), (), []),  # nobody was scraped
         ({**SAMPLED, 2: [1, 11]}, taken_over(), (), [(14, 65, None)]),  # not back yet
