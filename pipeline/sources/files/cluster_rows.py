@@ -126,15 +126,13 @@ def disk_columns(
 
 def _leader_imbalance(state: ClusterState) -> dict[int, float]:
     """By broker, the part of the partitions it should lead that it does not; less those of which nothing is known."""
-    preferred: dict[int, int] = defaultdict(int)
-    lost: dict[int, int] = defaultdict(int)
+    leads: dict[int, list[bool]] = defaultdict(list)
     for partition in state.partitions.values():
         broker_id = partition.preferred_leader_id
         is_known = partition.leader_id != NO_LEADER or partition.isr is not None
         if broker_id != NO_LEADER and len(partition.replicas) > 1 and is_known:
-            preferred[broker_id] += 1
-            lost[broker_id] += partition.leader_id != broker_id
-    return {broker_id: lost[broker_id] / count for broker_id, count in preferred.items()}
+            leads[broker_id].append(partition.leader_id == broker_id)
+    return {broker_id: led.count(False) / len(led) for broker_id, led in leads.items()}
 
 
 def iter_cluster_state_rows(

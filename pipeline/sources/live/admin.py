@@ -159,7 +159,11 @@ def ask_offsets(
         asked = [(broker_id, page) for broker_id, page in _by_broker(wanted) if broker_id not in silent_ones]
 
         def ask(broker_id: int, page: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetAt | str]:
-            reply = connection.send(_offsets_request(page, timestamp), broker_id)
+            topic_type, topics = ListOffsetsRequest.ListOffsetsTopic, []
+            for topic, numbers in requests.group_partitions(page).items():
+                partitions = [topic_type.ListOffsetsPartition(partition_index=n, timestamp=timestamp) for n in numbers]
+                topics.append(topic_type(name=topic, partitions=partitions))
+            reply = connection.send(ListOffsetsRequest(isolation_level=0, topics=topics, min_version=1), broker_id)
             answered = {
                 TopicPartition(topic.name, row.partition_index): OffsetAt(row.offset, row.timestamp, row.leader_epoch)
                 if row.error_code == 0
@@ -197,14 +201,6 @@ def _by_broker(leaders: Mapping[TopicPartition, int]) -> Iterator[tuple[int, tup
         grouped[broker_id].append(key)
     for broker_id, keys in sorted(grouped.items()):
         yield from ((broker_id, page) for page in pages(keys, requests.PAGE_PARTITIONS))
-
-
-def _offsets_request(page: Sequence[TopicPartition], timestamp: int) -> Any:
-    topic_type, topics = ListOffsetsRequest.ListOffsetsTopic, []
-    for topic, numbers in requests.group_partitions(page).items():
-        partitions = [topic_type.ListOffsetsPartition(partition_index=n, timestamp=timestamp) for n in numbers]
-        topics.append(topic_type(name=topic, partitions=partitions))
-    return ListOffsetsRequest(isolation_level=0, topics=topics, min_version=1)
 
 
 OffsetsAt = Callable[[int], Mapping[TopicPartition, int]]
