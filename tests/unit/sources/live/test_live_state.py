@@ -6,7 +6,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from kafka.errors import KafkaTimeoutError
 
 from pipeline.codec.tools.tool_text import DescribedReplica
 from pipeline.model.cluster import LIVE_CLUSTER, NO_LEADER, ClusterHistory, EarlierState, PartitionState, Timeline
@@ -17,14 +16,7 @@ from pipeline.sources.live import admin, offsets, reading
 from pipeline.sources.live.admin import OffsetAt, ask_metadata
 from pipeline.sources.live.plan import Shortfall
 from pipeline.sources.live.reading import LiveReading, forget_deleted
-from pipeline.sources.live.requests import (
-    PAGE_TOPICS,
-    Failures,
-    ask_broker_configs,
-    ask_log_directories,
-    ask_reassignments,
-    ask_topic_configs,
-)
+from pipeline.sources.live.requests import Failures, ask_log_directories
 from pipeline.sources.live.state import (
     LiveState,
     _find_leaderless,
@@ -33,9 +25,10 @@ from pipeline.sources.live.state import (
     describe_unanswered,
     read_live_state,
 )
+from tests.unit.sources.live.live_answers import KEY, answering, directory
 
-KEY = TopicPartition("t", 0)
 WINDOWS = [TimeWindow(0, 1000), TimeWindow(1000, 2000)]
+
 SOURCE = LiveCluster(kind="live_cluster", bootstrap_servers="b:9092")
 
 
@@ -188,21 +181,6 @@ def test_a_partition_that_nobody_led_all_the_window_lacks_nothing_of_it(past, mi
     assert _find_leaderless(now, Failures(partitions={KEY: "brokers name different leaders"}), [past]) == {}
 
 
-def asking(answer):
-    """A connection whose brokers give an answer of their own each."""
-    return SimpleNamespace(send=answer)
-
-
-def answering(*results):
-    return asking(lambda *_: SimpleNamespace(results=results))
-
-
-def configured(name, values, code=0):
-    """What a broker tells of the configs of a topic or broker."""
-    configs = [SimpleNamespace(name=config, value=value) for config, value in values.items()]
-    return SimpleNamespace(error_code=code, resource_name=name, configs=configs)
-
-
 def listed(name, *partitions, leader_id=1, replicas=(1,), **more):
     """A topic as a broker lists it."""
     told = {"leader_id": leader_id, "leader_epoch": 7, "replica_nodes": [*replicas], "isr_nodes": [*replicas]}
@@ -212,70 +190,6 @@ def listed(name, *partitions, leader_id=1, replicas=(1,), **more):
 
 def metadata(*topics):
     return {"a:1": SimpleNamespace(brokers=[], topics=topics)}
-
-
-def directory(path, *sizes, code=0):
-    """A log directory with so many bytes of `t-0`, `t-1` and so on."""
-    rows = [
-        SimpleNamespace(partition_index=number, partition_size=size, offset_lag=0, is_future_key=False)
-        for number, size in enumerate(sizes)
-    ]
-    topics = [SimpleNamespace(name="t", partitions=rows)]
-    return SimpleNamespace(error_code=code, log_dir=path, total_bytes=9, usable_bytes=1, topics=topics)
-
-
-@pytest.mark.parametrize(
-    ("said", "threads"),
-    [
-        ([configured(name, {"num.io.threads": name}) for name in ("x", "2", "1")], "1"),
-        ([configured("1", dict.fromkeys(("num.io.threads", None, "n" * 30_000), "8"))], "8"),
-    ],
-    ids=["those of others", "names that no row holds"],
-)
-def test_a_broker_tells_its_own_configs_that_it_was_asked_for_only(said, threads):
-    told = ask_broker_configs(answering(*said), [1], ["num.io.threads"], Failures())
-    assert told == {1: {"num.io.threads": threads}}
-
-
-@pytest.mark.parametrize(
-    ("brokers", "told", "questions"),
-    [
-        ([1, 2, 3], {"t": {"retention.ms": "9"}}, []),  # the second lies
-        ([1, 2], {}, ["some topic configs"]),
-        ([4, 1], {"t": {"retention.ms": "9"}}, []),  # the fourth refuses
-        ([4], {}, ["topic configs"]),
-    ],
-)
-def test_configs_of_topics_are_those_of_most_brokers(brokers, told, questions):
-    said = {one: configured("t", {"retention.ms": "9"}) for one in (1, 3)}
-    said |= {2: configured("t", {"retention.ms": "1"}), 4: configured("t", {"retention.ms": "9"}, 29)}
-    failures = Failures()
-    connection = asking(lambda _, broker_id: SimpleNamespace(results=[said[broker_id]]))
-    assert ask_topic_configs(connection, brokers, ["t"], ["retention.ms"], failures) == told
-    assert [*failures.questions] == questions
-
-
-def test_configs_that_one_page_of_topics_did_not_get_are_named_though_the_next_did():
-    def send(request, _):
-        refused = request.resources[0][1] == "t0"
-        return SimpleNamespace(results=[configured("t500", {"retention.ms": "9"}, 29 if refused else 0)])
-
-    failures = Failures()
-    topics = [f"t{number}" for number in range(PAGE_TOPICS + 1)]
-    told = ask_topic_configs(asking(send), [1, 2, 3], topics, ["retention.ms"], failures)
-    assert told == {"t500": {"retention.ms": "9"}}
-    assert [*failures.questions] == ["topic configs"]
-
-
-def test_a_topic_that_is_gone_or_may_not_be_described_hides_no_configs_of_others():
-    def send(request, _):
-        codes = [(name, 3 if name == "gone" else 0) for _, name, _ in request.resources]
-        return SimpleNamespace(results=[configured(name, configs, code) for name, code in codes])
-
-    configs, failures = {"min.insync.replicas": "2"}, Failures()
-    told = ask_topic_configs(asking(send), [1, 2, 3], ["gone", "orders"], [*configs], failures)
-    assert told == {"orders": configs}
-    assert [*failures.questions] == ["topic configs of gone"]
 
 
 @pytest.mark.parametrize(
@@ -330,36 +244,6 @@ def test_a_topic_deleted_while_it_is_read_makes_no_window_incomplete(monkeypatch
     assert is_named == (not missing.startswith("t-0"))
 
 
-def test_a_size_that_no_disk_holds_or_nobody_asked_for_is_not_known():
-    keys = [TopicPartition("t", number) for number in range(3)]
-    failures = Failures()
-    replicas, _ = ask_log_directories(answering(directory("/d", 5, 2**63 - 1, -1, 7)), [1], keys, failures)
-    assert [(one.topic_partition, one.size_bytes) for one in replicas] == [(KEY, 5)]
-    assert [*failures.questions] == ["some replica sizes of broker 1"]
-
-
-def test_a_broker_that_is_slow_to_tell_its_disks_is_not_away():
-    """Of a hot one none of the records was read then, so it was never blamed."""
-
-    def send(*_):
-        raise KafkaTimeoutError("no answer within 30 s")
-
-    failures = Failures()
-    assert ask_log_directories(asking(send), [1], [KEY], failures) == ([], {})
-    assert failures.brokers == {}
-    assert failures.questions == {"replica sizes of broker 1": "KafkaTimeout: no answer within 30 s"}
-
-
-def test_directories_that_no_disk_has_are_left_out_and_told():
-    """Each replica has a row with its directory, and each directory is compared with all others."""
-    paths = ["/d", None, "/" + 5_000 * "d", *(f"/d{number}" for number in range(2_000))]
-    failures = Failures()
-    told = answering(*(directory(path, 5) for path in paths))
-    replicas, spaces = ask_log_directories(told, [1], [KEY], failures)
-    assert (len(replicas), len(spaces[1]), max(map(len, spaces[1]))) == (100, 100, 4)
-    assert [*failures.questions] == ["some replica sizes of broker 1"]
-
-
 def test_a_log_directory_that_fails_hides_no_size_of_the_others_and_is_named():
     """A disk of several is lost: its broker answers, and leads what is on the others."""
     told = answering(directory("/bad", code=56), directory("/odd\n", code=-1), directory("/good", 5))
@@ -372,35 +256,6 @@ def test_a_log_directory_that_fails_hides_no_size_of_the_others_and_is_named():
     assert [problem.reason for problem in describe_unanswered(now, "c")] == [f"sizes are not known in {said}"]
     first, second = (LiveReading(source=SOURCE, observed_at_ms=1500, state=now).availability(one) for one in WINDOWS)
     assert (first.missing, second.missing) == ("", said)
-
-
-def test_values_of_configs_that_are_too_long_are_not_known():
-    """A topic's owner chooses them, and each replica has a row with them."""
-    result = configured("t", {"a": 5_000 * "0" + "9", "b": "9"})
-    assert ask_topic_configs(answering(result), [1], ["t"], ["a", "b"], Failures()) == {"t": {"b": "9"}}
-
-
-def reassigning(adding=(), removing=()):
-    row = SimpleNamespace(partition_index=0, adding_replicas=[*adding], removing_replicas=[*removing])
-    return SimpleNamespace(error_code=0, topics=[SimpleNamespace(name="t", partitions=[row])])
-
-
-@pytest.mark.parametrize(("liars", "moving"), [([1], {}), ([1, 2], {KEY: ((2,), ())})])
-def test_one_broker_that_says_a_partition_moves_is_not_believed(liars, moving):
-    """No window is judged while a reassignment runs: one broker would silence every verdict."""
-    lie, failures = reassigning(adding=[2]), Failures()
-    connection = asking(lambda _, broker_id: lie if broker_id in liars else SimpleNamespace(error_code=0, topics=[]))
-    assert ask_reassignments(connection, [1, 2, 3, 4], failures) == moving
-    assert not failures.questions
-
-
-@pytest.mark.parametrize(("controller", "moving", "refused"), [(5, {KEY: ((), (3,))}, []), (6, {}, ["reassignments"])])
-def test_brokers_that_know_no_reassignments_leave_them_to_the_controller(controller, moving, refused):
-    """With ZooKeeper: NOT_CONTROLLER."""
-    told, refusal, failures = reassigning(removing=[3]), SimpleNamespace(error_code=41), Failures()
-    connection = asking(lambda _, broker_id: told if broker_id == controller else refusal)
-    assert ask_reassignments(connection, [1, 2, 3, 4, 5], failures) == moving
-    assert [*failures.questions] == refused
 
 
 def test_a_topic_without_a_name_is_none():
