@@ -85,6 +85,7 @@ class ReplicaState:
     high_watermark: int | None = None
     size_bytes: int | None = 0
     is_future: bool = False  # a copy being moved between disks of this broker
+    leader_epoch: int = -1  # of its last batch, where no `leader-epoch-checkpoint` tells epochs
 
     @property
     def topic_partition(self) -> TopicPartition:

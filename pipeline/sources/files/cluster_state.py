@@ -150,10 +150,13 @@ def _read_replica(
     log_directory: LogDirectory, partition: PartitionDirectory, problems: list[Problem]
 ) -> nouns.ReplicaState:
     key = partition.topic_partition
-    log_end_offset = None
+    log_end_offset, epoch = None, -1
+    held = [segment for segment in partition.segments if segment.size_bytes]
     if partition.segments:
         try:
             log_end_offset = read_log_end_offset(partition.segments[-1])
+            if held and not partition.leader_epochs:
+                epoch = max(scan_tail(held[-1]).rows["partition_leader_epoch"][-1:].tolist(), default=-1)
         except (InputError, OSError) as error:
             problems.append(Problem.of_error(partition.segments[-1].path, error))
     first = partition.segments[0].base_offset if partition.segments else None
@@ -170,4 +173,5 @@ def _read_replica(
         high_watermark=log_directory.high_watermarks.get(key) if is_live else None,
         size_bytes=partition.size_bytes,
         is_future=not is_live,
+        leader_epoch=epoch,
     )

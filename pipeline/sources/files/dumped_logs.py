@@ -22,7 +22,7 @@ from pipeline.files import read_small
 from pipeline.model import log_tree
 from pipeline.model.cluster import ReplicaState
 from pipeline.model.log import Problem, TopicPartition
-from pipeline.model.log_tree import LeaderEpoch, LogDirectory, LogTree, PartitionDirectory, SegmentFile, TextPart
+from pipeline.model.log_tree import LogDirectory, LogTree, PartitionDirectory, SegmentFile, TextPart
 from pipeline.sources.files.directory_walk import SEGMENT_NAME, list_files
 
 _MOST_DUMP_BYTES = 1 << 30  # 3 million batches; the text of more is cut by dumping fewer segments at once
@@ -64,12 +64,6 @@ def discover_dumps(dumps: Iterable[tuple[Sequence[Path], int | None]]) -> Dumped
             topic=key.topic,
             partition=key.partition,
             segments=(*files[:-1], replace(files[-1], is_active=True)),
-            # as far as the batches tell: the newest one is the present leader's, whichever file is read
-            leader_epochs=tuple(
-                LeaderEpoch(epoch=one.leader_epoch, start_offset=one.end_offset - 1)
-                for one in in_order
-                if one.leader_epoch >= 0
-            ),
         )
         directories[broker_id, path].append(partition)
         replica = ReplicaState(
@@ -81,6 +75,7 @@ def discover_dumps(dumps: Iterable[tuple[Sequence[Path], int | None]]) -> Dumped
             log_start_offset=files[0].base_offset,
             log_end_offset=in_order[-1].end_offset,
             size_bytes=partition.size_bytes,
+            leader_epoch=max(segment.leader_epoch for segment in in_order),
         )
         replicas.append((key, broker_id, replica))
     texts = (

@@ -181,17 +181,16 @@ def name_left_out(
 
 
 def list_active(reading: ClusterReading, window: TimeWindow) -> set[int]:
-    """Brokers that are registered at a window's end, and not fenced then or at its begin; those found where none is known."""
+    """Brokers that are registered at a window's end, and not fenced all the time; those found where none is known."""
     history = reading.history
     if not history.brokers:
         return {*reading.directory_counts}
-    at_ms = [max(one, history.known_since_ms or 0) for one in (window.start_ms, window.end_ms)]
-    active = set()
-    for broker_id, timeline in history.brokers.items():
-        at_begin, at_end = map(timeline.at, at_ms)
-        if at_end and not (at_end.is_fenced and (at_begin is None or at_begin.is_fenced)):
-            active.add(broker_id)
-    return active
+    begin_ms, end_ms = (max(one, history.known_since_ms or 0) for one in (window.start_ms, window.end_ms))
+    return {
+        broker_id
+        for broker_id, timeline in history.brokers.items()
+        if timeline.at(end_ms) and any(one and not one.is_fenced for one in timeline.list_values(begin_ms, end_ms))
+    }
 
 
 def list_unmounted(reading: ClusterReading, window: TimeWindow) -> list[str]:

@@ -34,8 +34,8 @@ class LeaderEpochs:
     # by topic, topic id ("" for logs without one, where the name had one topic only) and partition, then by epoch
     by_epoch: Mapping[tuple[str, str, int], Mapping[int, int]]
     current: Mapping[tuple[str, int], int]  # by topic and partition, of the newest epoch, where no epochs are known
-    # The newest epoch with batches by topic and partition, from `leader-epoch-checkpoint`; else the newest of the log
-    # that is read. None where replicas alone name the leader, which is then the only broker that can have led.
+    # The newest epoch with batches by topic and partition, from `leader-epoch-checkpoint` or its last batch; else the
+    # newest of what is read. None where replicas alone name the leader, which is then the only broker that can have led.
     newest: Mapping[tuple[str, int], int] | None = field(default_factory=dict)
     # moments at which epochs began, as far as they are known, and the epochs, in order; keys as of `by_epoch`
     begun: Mapping[tuple[str, str, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
@@ -64,6 +64,8 @@ class LeaderEpochs:
         ends: dict[tuple[str, int], int] = {}
         for replica in replicas:
             ends[replica.topic_partition] = max(ends.get(replica.topic_partition, 0), replica.log_end_offset or 0)
+            if replica.leader_epoch >= 0:
+                newest[replica.topic_partition] = max(newest.get(replica.topic_partition, 0), replica.leader_epoch)
         for _, directory in tree.iter_partitions(kind=DirectoryKind.LIVE):
             place = directory.topic_partition
             for noted in directory.leader_epochs:

@@ -43,7 +43,7 @@ def led(key, *terms, topic_id="id"):
 
 def registered(*fenced_by_time):
     """A broker's timeline: moments and whether it is fenced."""
-    brokers = tuple(Broker(broker_id=0, is_fenced=is_fenced) for _, is_fenced in fenced_by_time)
+    brokers = tuple(None if fenced is None else Broker(broker_id=0, is_fenced=fenced) for _, fenced in fenced_by_time)
     return Timeline(tuple(at for at, _ in fenced_by_time), brokers)
 
 
@@ -104,6 +104,9 @@ def test_partitions_of_a_broker_that_is_missing_as_a_whole_are_not_named_too():
         ([(0, False), (150, True)], True),
         ([(0, True), (150, False)], True),
         ([(150, True)], False),
+        ([(0, True), (120, False), (180, True)], True),  # it led meanwhile
+        ([(0, True), (120, False), (180, None)], False),
+        ([(50, True), (250, False)], False),
     ],
 )
 def test_a_broker_that_is_fenced_all_the_window_is_not_expected(states, is_expected):

@@ -17,7 +17,10 @@ from pipeline.model.cluster import (
 )
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import LeaderEpoch, LogDirectory, LogTree
+from pipeline.sources.files.cluster_state import read_replica_states
+from pipeline.sources.files.log_directories import discover_logs
 from pipeline.sources.records.batch_rows import LeaderEpochs
+from tests.batches import make_batch, make_records
 from tests.unit.sources.trees import partition_directory
 
 T0 = TopicPartition("t", 0)
@@ -95,6 +98,22 @@ def test_a_text_names_the_leader_of_the_newest_epoch_only(checkpoint, end, epoch
     described = ClusterHistory.always(TOPICS_DESCRIBE, [state(1, None)], {})
     replica = ReplicaState(topic="t", topic_id="id", partition=0, broker_id=2, log_directory="/d2", log_end_offset=end)
     assert lead(LeaderEpochs.of(described, tree, [replica]), epochs) == leaders
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_without_a_checkpoint_the_last_batch_tells_the_newest_epoch_of_the_log(tmp_path, is_empty):
+    """Each file's newest was taken for the present leader's, who so led what another one had."""
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=c\n")
+    for epoch, base in ((3, 0), (4, 10)):
+        batch = make_batch(make_records(10, base_offset=base), leader_epoch=epoch)
+        (tmp_path / "t-0" / f"{base:020d}.log").write_bytes(batch)
+    if is_empty:  # rolled just now
+        (tmp_path / "t-0" / f"{20:020d}.log").write_bytes(b"")
+    tree = discover_logs([tmp_path])
+    described = ClusterHistory.always(TOPICS_DESCRIBE, [state(1, None)], {})
+    leaders = LeaderEpochs.of(described, tree, read_replica_states(tree)[0])
+    assert [lead(leaders, [epoch]) for epoch in (3, 4)] == [[NO_LEADER], [1]]
 
 
 def test_the_only_replica_led_in_every_epoch():
