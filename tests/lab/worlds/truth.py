@@ -23,7 +23,7 @@ from pipeline.sources.files.cluster_rows import compacted_topics
 from pipeline.sources.files.segment_plan import choose_replicas, plan_reads
 from pipeline.sources.questions import ClusterQuestion
 from pipeline.sources.records.batch_rows import LeaderEpochs
-from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind, run_read_task
+from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind
 from pipeline.sources.records.record_scan import plan_segment_tasks
 from pipeline.sources.records.scan_settings import ScanSettings
 from tests.lab.worlds.draw import make_hostile
@@ -162,7 +162,7 @@ def read_directly(life: Life, reading: Reading) -> Iterator[tuple[TimeWindow, To
     else:
         collected_as = found.collected.hosts[0].manifest.collected_as if found.collected.hosts else None
         tasks = plan_collected_tasks(found.collected, settings, collected_as or CollectedAs.of(settings), leaders)
-    pieces = [piece for task in tasks for piece in run_read_task(task)]
+    pieces = [piece for task in tasks for piece in task.run()]
     told = [row for piece in pieces if piece.kind is Kind.SUMMARIES for row in piece.rows.to_pylist()]
     lost = [row for row in told if row["row_kind"] == "shortfall"]
     if found.collected is None:
