@@ -61,11 +61,11 @@ def run_gate(
 ) -> tuple[SuiteReport, ...]:
     """Runs a gate's Checkpoint: suites, actions, Data Docs, the configuration's; `GateBrokenError` if a check raised."""
     load_statistics_later()
-    from expectations.actions import WriteDataDocs  # takes two seconds
+    from expectations.actions import WriteDataDocs, write_data_docs  # takes two seconds
     from expectations.checkpoints import run_checkpoint
 
     rows = fetch_rows(spark, run, {**batches, **ask_contents(name, versions)})
-    docs = WriteDataDocs.of(run, rows)
+    docs = WriteDataDocs.by(lambda result: write_data_docs(run, make_reports(result, rows)))
     result = run_checkpoint(name, rows, parameters, [*actions, docs], run.config.checkpoint_actions)
     return make_reports(result, rows)
 

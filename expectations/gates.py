@@ -169,7 +169,7 @@ def check_health(
 
     from expectations.actions import QueueIncidents  # takes three seconds
 
-    actions = [] if queue is None else [QueueIncidents.by(queue)]
+    actions = [] if queue is None else [QueueIncidents.by(lambda _: queue())]
     rows = run.table_of(VERDICTS, verdicts).append_column("k", pa.array([one.k for one in verdicts], pa.int64()))
     rows = rows.append_column("severity", pa.array([one.severity for one in verdicts], pa.string()))
     (report,) = run_gate(None, "health", run, {"health_gate": lambda: rows}, actions=actions)

@@ -113,7 +113,6 @@ _MOST_HINTED = 0.5  # part of the broker's time from which a stage names the pla
 class BrokerAnswers:
     latency_avg_ms: float
     ratio_to_peers: float
-    latency_max_ms: float | None = None
     since_ms: int | None = None  # start of the first window of those in a row in which it was slow
     is_since_first: bool = False  # windows before that are not known
     stages_ms: Mapping[str, float] = field(default_factory=dict)  # mean time of its requests by stage

@@ -10,8 +10,7 @@ from pipeline.advice.following import Ends, LeaderReplay, list_new_leaders, move
 from pipeline.errors import ConfigError, NothingUsableError
 from pipeline.measures import zone_plans
 from pipeline.measures.reassignment import ReassignmentPlan, move_partition, plan_leaders, plan_replicas, replace_dead
-from pipeline.measures.window_loads import fair_parts
-from pipeline.model.number_text import format_name
+from pipeline.model.number_text import format_name, join_names
 from pipeline.model.placement import Brokers, PartitionMove, Partitions, PlacedPartition, PlacementBroker, Replicas
 
 
@@ -41,8 +40,7 @@ class PlacedCluster:
 
     @property
     def ratios(self) -> dict[int, float]:
-        loads, total = self.loads, sum(self.loads.values()) or 1
-        return {broker_id: loads[broker_id] / total / part for broker_id, part in fair_parts(self.brokers).items()}
+        return zone_plans.rate_brokers(self.partitions, self.brokers)
 
     @property
     def hurt(self) -> tuple[PlacedPartition, ...]:
@@ -203,8 +201,7 @@ def _moves(
 
 
 def describe_places(partitions: Partitions) -> str:
-    names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in partitions[:8])
-    return names + (f" and {len(partitions) - 8} more" if len(partitions) > 8 else "")
+    return join_names([f"{partition.topic}-{partition.partition}" for partition in partitions], 8)
 
 
 MONTH_HOURS = 730
@@ -309,6 +306,4 @@ def describe_zones(brokers: Brokers, loads: zone_plans.ZoneLoads) -> list[str]:
 
 
 def _join(names: Sequence[str], noun: str) -> str:
-    more = len(names) - _NAMED
-    tail = [f"{more} more"] if more > 0 else []
-    return f"{noun}{'s' if len(names) > 1 else ''} {', '.join([*map(format_name, names[:_NAMED]), *tail])}"
+    return f"{noun}{'s' if len(names) > 1 else ''} {join_names([*map(format_name, names)], _NAMED)}"

@@ -13,7 +13,7 @@ from pipeline.alerting.content import DIGEST, Attachment, Content, MailColumn, M
 from pipeline.alerting.incident_mail import incidents_query
 from pipeline.evidence.brief import Brief
 from pipeline.model.incident import IncidentChange
-from pipeline.model.number_text import format_clock, format_count, format_name
+from pipeline.model.number_text import format_clock, format_count, format_name, join_names
 from pipeline.rules import format_measure, times_worse
 
 MOST_ROWS = 25
@@ -152,12 +152,10 @@ def describe_day(days: Sequence[ClusterDay], end_ms: int) -> Content:
 
 
 def _row(day: ClusterDay) -> tuple[str, ...]:
-    named = [format_name(text, 40) for text in day.open_incidents[:_MOST_NAMED]]
-    left = len(day.open_incidents) - len(named)
     return (
         format_name(day.cluster, 40),
         day.state,
         f"{day.judged_count} of {day.window_count}",
         "never" if day.newest_ms is None else format_clock(day.newest_ms),
-        ", ".join([*named, *([f"{left} more"] if left else [])]),
+        join_names([format_name(text, 40) for text in day.open_incidents], _MOST_NAMED),
     )

@@ -17,18 +17,12 @@ MakeChange = Callable[[IncidentState, str, int, Sequence[Verdict]], IncidentChan
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownIncident:
     incident_id: str
-    rule: str
-    subject: str
     since_ms: int
     opened_ms: int
     until_ms: int  # window that ended it; of an open one the newest window judged by then
     is_open: bool
     last: IncidentChange  # the newest one that is stored
     changes: tuple[IncidentChange, ...] = ()  # those that may be given anew
-
-    @property
-    def ends(self) -> list[IncidentChange]:
-        return [change for change in self.changes if not change.is_open]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,8 +56,6 @@ def list_known(opened: Iterable[OpenIncident], stored: Iterable[IncidentChange],
         known.append(
             KnownIncident(
                 incident_id=name,
-                rule=last.rule,
-                subject=last.subject,
                 since_ms=last.since_ms,
                 opened_ms=opened_ms,
                 until_ms=max(newest_ms, opened_ms) if end is None else end.window_start_ms,
@@ -138,7 +130,8 @@ def settle_ids(
         if taken.opened_ms < first_ms:  # stored, and not given anew
             named = [change for change in named if change.state != "new"]
         if episode.end_ms < first_ms:  # told as going on, or as over later: it ends where changes are given anew
-            named = [replace(named[-1], window_start_ms=first_ms)] if taken.is_open else taken.ends
+            ends = [change for change in taken.changes if not change.is_open]
+            named = [replace(named[-1], window_start_ms=first_ms)] if taken.is_open else ends
         keys = {change.key for change in named}  # beside these, what people were told
         told = [one for one in taken.changes if one.is_open and one.key not in keys]
         settled += [*named, *(replace(one, since_ms=episode.since_ms) for one in told)]

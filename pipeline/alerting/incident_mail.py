@@ -154,6 +154,16 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
         figures[f"of its share, limit {limit}"] = format_ratio(ratio)
     elif change.peak_value is not None:
         figures["at the peak"] = format_ratio(change.peak_value)
+    plan = _first_plan(actions)
+    names = ("reassignment_json", "election_json", "rollback_json")
+    files = [
+        Attachment(name=name.replace("_json", ".json"), subtype="json", text=text)
+        for name in names
+        if plan is not None and (text := getattr(plan, name)) is not None
+    ]
+    diffs = [row.config_diff for row in actions[:MOST_ACTIONS] if row.config_diff is not None]
+    if diffs:
+        files.append(Attachment(name="producer-config.diff", subtype="plain", text="\n".join(diffs)))
     return describe_incident(
         evidence,
         badge=BADGES[change.state],
@@ -169,7 +179,7 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
             promises_section(evidence.promises, is_open=change.is_open),
             _execute_section(actions),
         ),
-        attachments=_attachments(actions),
+        attachments=tuple(files),
     )
 
 
@@ -219,20 +229,6 @@ def _execute_section(recommendations: Sequence[Recommendation]) -> MailSection |
         text=(plan.text, how),
         code="\n".join([*moves, f"{elect} --path-to-json-file election.json"]),
     )
-
-
-def _attachments(recommendations: Sequence[Recommendation]) -> tuple[Attachment, ...]:
-    plan = _first_plan(recommendations)
-    names = ("reassignment_json", "election_json", "rollback_json")
-    files = [
-        Attachment(name=name.replace("_json", ".json"), subtype="json", text=text)
-        for name in names
-        if plan is not None and (text := getattr(plan, name)) is not None
-    ]
-    diffs = [row.config_diff for row in recommendations[:MOST_ACTIONS] if row.config_diff is not None]
-    if diffs:
-        files.append(Attachment(name="producer-config.diff", subtype="plain", text="\n".join(diffs)))
-    return tuple(files)
 
 
 def _first_plan(recommendations: Sequence[Recommendation]) -> Recommendation | None:

@@ -103,7 +103,7 @@ def fold_verdicts(
     known = list_known(open_incidents, stored, judged_until_ms)
     known_of: dict[_Subject, list[KnownIncident]] = defaultdict(list)
     for one in known:
-        known_of[one.rule, one.subject].append(one)
+        known_of[one.last.rule, one.last.subject].append(one)
     in_use = {*taken, *(one.incident_id for one in known)}
     changes: list[IncidentChange] = []
     by_subject = _by_subject(verdicts)
@@ -166,7 +166,12 @@ def _step(seen: Sequence[Verdict], incident: OpenIncident | None, policy: Incide
 def _next_state(seen: Sequence[Verdict], incident: OpenIncident, policy: IncidentPolicy) -> IncidentState | None:
     latest = seen[-1]
     if policy.is_calm(latest):
-        return "resolved" if _calm_count(seen, incident.opened_ms, policy) >= policy.k else None
+        calm_count = 0
+        for verdict in reversed(seen):
+            if verdict.window_start_ms <= incident.opened_ms or (_is_judged(verdict) and not policy.is_calm(verdict)):
+                break
+            calm_count += policy.is_calm(verdict)
+        return "resolved" if calm_count >= policy.k else None
     if not _is_judged(latest) or latest.value is None:
         return None
     before = incident.reported_value
@@ -194,15 +199,6 @@ def _since_ms(seen: Sequence[Verdict], policy: IncidentPolicy) -> int:
         if above_count >= latest.above_count or calm_count >= policy.k:
             break
     return since_ms
-
-
-def _calm_count(seen: Sequence[Verdict], opened_ms: int, policy: IncidentPolicy) -> int:
-    calm_count = 0
-    for verdict in reversed(seen):
-        if verdict.window_start_ms <= opened_ms or (_is_judged(verdict) and not policy.is_calm(verdict)):
-            break
-        calm_count += policy.is_calm(verdict)
-    return calm_count
 
 
 def _change(state: IncidentState, incident_id: str, since_ms: int, seen: Sequence[Verdict]) -> IncidentChange:

@@ -87,7 +87,16 @@ def render_message(content: Content, *, sender: str, recipients: Sequence[str], 
     message["X-Partition-Health-Incident"] = content.incident_id
     message["X-Partition-Health-State"] = content.state
     message[WINDOW_HEADER] = format_instant(content.window_start_ms)
-    _set_body(message, content, message_id)
+    digest = hashlib.blake2b(message_id.encode(), digest_size=8).hexdigest()
+    message.set_content(render_text(content), cte="quoted-printable")
+    html = _templates().get_template("mail.html.j2").render(content=content)
+    message.add_alternative(html, subtype="html", cte="quoted-printable")
+    message.set_boundary(f"alternative-{digest}")
+    for one in content.attachments:
+        maintype = "application" if one.subtype == "json" else "text"
+        message.add_attachment(one.text.encode(), maintype, one.subtype, filename=one.name, cte="base64")
+    if content.attachments:
+        message.set_boundary(f"mixed-{digest}")
     return message_of(content, message.as_bytes(), channel=MAIL_CHANNEL, now_ms=now_ms, recipients=recipients)
 
 
@@ -101,19 +110,6 @@ def attach_report(payload: bytes, html: bytes) -> bytes:
     message.add_attachment(html, "text", "html", filename="report.html", cte="base64")
     message.set_boundary(f"mixed-{hashlib.blake2b(str(message['Message-ID']).encode(), digest_size=8).hexdigest()}")
     return message.as_bytes()
-
-
-def _set_body(message: EmailMessage, content: Content, message_id: str) -> None:
-    digest = hashlib.blake2b(message_id.encode(), digest_size=8).hexdigest()
-    message.set_content(render_text(content), cte="quoted-printable")
-    html = _templates().get_template("mail.html.j2").render(content=content)
-    message.add_alternative(html, subtype="html", cte="quoted-printable")
-    message.set_boundary(f"alternative-{digest}")
-    for one in content.attachments:
-        maintype = "application" if one.subtype == "json" else "text"
-        message.add_attachment(one.text.encode(), maintype, one.subtype, filename=one.name, cte="base64")
-    if content.attachments:
-        message.set_boundary(f"mixed-{digest}")
 
 
 @cache

@@ -153,8 +153,7 @@ def _place_bursts(
     begin_ns = np.where(comes_on, 0, np.where(goes_on, rest_ns, drawn_ns))
     rank = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     later_ns = np.where(rank > 0, np.repeat(first_ns, counts) + (rank - 1) * np.repeat(step_ns, counts), 0)
-    placed: NDArray[np.int64] = np.repeat(begin_ns, counts) + later_ns
-    return placed
+    return np.repeat(begin_ns, counts) + later_ns
 
 
 def _draw_within(since_ms: NDArray[np.int64], salt: NDArray[np.int64], stream: int) -> NDArray[np.int64]:

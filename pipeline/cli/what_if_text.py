@@ -6,7 +6,7 @@ from typing import Any
 from pipeline.advice.what_ifs import Foreseen, PlacedCluster, describe_places
 from pipeline.cli.terminal import format_table
 from pipeline.measures.reassignment import BEST_FOUND
-from pipeline.model.number_text import format_bytes, format_name, format_percent, format_ratio
+from pipeline.model.number_text import format_bytes, format_name, format_percent, format_ratio, join_names
 
 _MOST_NAMED = 5
 
@@ -94,19 +94,18 @@ def _with_range(row: dict[str, Any], name: str) -> str:
 
 def _describe_following(document: dict[str, Any], cluster: PlacedCluster) -> str:
     topics = sorted({one.topic for one in cluster.partitions if one.is_pinned and one.load_bytes})
-    shown = ", ".join(format_name(topic) for topic in topics[:_MOST_NAMED])
-    more = f" and {len(topics) - _MOST_NAMED} more" if len(topics) > _MOST_NAMED else ""
+    shown = join_names([*map(format_name, topics)], _MOST_NAMED)
     names = " and ".join(str(broker_id) for broker_id in document["load_follows"])
     follows = "most of what it has above its share comes with the broker, not with partitions"
     text = f"Load follows broker {names}: {follows}."
     if document["is_replayed"]:
         text += (
-            f" So the window was replayed with the new leaders of topics without keys ({shown}{more}); a new broker is taken to "
+            f" So the window was replayed with the new leaders of topics without keys ({shown}); a new broker is taken to "
             "be as fast as the one in the middle."
         )
     if document["not_predicted"]:
         text += (
-            f" What topics without keys ({shown}{more}) would bring to other leaders is not predicted: "
+            f" What topics without keys ({shown}) would bring to other leaders is not predicted: "
             f"{document['not_predicted']}."
         )
     return text

@@ -10,25 +10,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ByteSize, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
-from pipeline.config import sections
+from pipeline.config import section, sections
 from pipeline.config.mail import Address, Mail
 from pipeline.config.replay import DEFAULT_CANDIDATES, IN_USE, Candidate, Replay
 from pipeline.config.rules import Gate, RuleSettings, fill_rules
-from pipeline.config.section import (
-    AnySource,
-    ConfigPath,
-    Duration,
-    Instant,
-    KafkaSetting,
-    NodeId,
-    Section,
-    WrongValuesError,
-)
 from pipeline.config.storage import ConfigFolder, Storage
 from pipeline.model.window import instant_of
 
 
-class Cluster(Section):
+class Cluster(section.Section):
     """One Kafka cluster: where its data comes from and what is expected of its brokers.
 
     Attributes:
@@ -53,27 +43,27 @@ class Cluster(Section):
 
     model_config = ConfigDict(defer_build=True)  # until all kinds of sources are known
 
-    sources: tuple[AnySource, ...] = Field(min_length=1)
-    as_of: Instant | None = None
+    sources: tuple[section.AnySource, ...] = Field(min_length=1)
+    as_of: section.Instant | None = None
     topics: tuple[str, ...] = ()
     partitioners: dict[str, str] = Field(default_factory=dict)
-    capacity: dict[NodeId, Annotated[float, Field(ge=1e-12, le=1e12)]] = Field(default_factory=dict)
-    producers: dict[str, dict[str, KafkaSetting]] = Field(default_factory=dict)
+    capacity: dict[section.NodeId, Annotated[float, Field(ge=1e-12, le=1e12)]] = Field(default_factory=dict)
+    producers: dict[str, dict[str, section.KafkaSetting]] = Field(default_factory=dict)
     owner: str = ""
     mail_to: tuple[Address, ...] = ()
     time_zone: str = "UTC"
     gate: Gate = Gate()
     rules: dict[str, RuleSettings] = Field(default_factory=dict, validate_default=True)
-    disk_bytes: dict[NodeId, Annotated[int, Field(gt=0, lt=2**63)]] = Field(default_factory=dict)
+    disk_bytes: dict[section.NodeId, Annotated[int, Field(gt=0, lt=2**63)]] = Field(default_factory=dict)
     max_moved_bytes: ByteSize | None = None
     what_ifs: dict[str, sections.WhatIf] = Field(default_factory=dict)
     zones: sections.Zones = sections.Zones()
     batch_size_bytes: int = Field(16384, gt=0)
-    freshness: Duration = timedelta(hours=2)
+    freshness: section.Duration = timedelta(hours=2)
 
     @field_validator("sources")
     @classmethod
-    def _one_way_to_the_records(cls, sources: tuple[AnySource, ...]) -> tuple[AnySource, ...]:
+    def _one_way_to_the_records(cls, sources: tuple[section.AnySource, ...]) -> tuple[section.AnySource, ...]:
         ways = Counter(source.kind for source in sources if source.bears_records)
         alone = {source.kind for source in sources if source.bears_records and source.completes not in ways}
         if len(alone) > 1 or any(source.is_only_one and ways[source.kind] > 1 for source in sources):
@@ -102,7 +92,7 @@ _LONGEST_NAME = 200
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
-class Spark(Section):
+class Spark(section.Section):
     """Settings of Spark: what runs the pipeline's DataFrames.
 
     Attributes:
@@ -140,7 +130,7 @@ def _follow_window(validated: dict[str, Any]) -> timedelta:
     return min(timedelta(minutes=5), window / 2)
 
 
-class PipelineConfig(Section):
+class PipelineConfig(section.Section):
     """The whole configuration.
 
     Attributes:
@@ -171,10 +161,10 @@ class PipelineConfig(Section):
 
     storage: Storage = Storage()
     warehouse: ConfigFolder
-    outbox: ConfigPath
-    window: Duration = timedelta(hours=1)
-    grace: Duration = Field(default_factory=_follow_window, json_schema_extra={"default": "PT5M"})
-    late_after: Duration = timedelta(hours=1)
+    outbox: section.ConfigPath
+    window: section.Duration = timedelta(hours=1)
+    grace: section.Duration = Field(default_factory=_follow_window, json_schema_extra={"default": "PT5M"})
+    late_after: section.Duration = timedelta(hours=1)
     clusters: dict[str, Cluster] = Field(min_length=1)
     candidates: tuple[Candidate, ...] = DEFAULT_CANDIDATES
     checkpoint_actions: tuple[dict[str, Any], ...] = ()
@@ -241,7 +231,7 @@ class PipelineConfig(Section):
         wrong = [name for name in clusters if not name.strip() or len(name) > _LONGEST_NAME or _UNSTORABLE.search(name)]
         if wrong:
             why = f"a cluster's name is 1 to {_LONGEST_NAME} characters, none of them NUL or half of a surrogate pair"
-            raise WrongValuesError(*(((name,), why) for name in wrong))
+            raise section.WrongValuesError(*(((name,), why) for name in wrong))
         return clusters
 
     @field_validator("candidates")
@@ -259,7 +249,7 @@ class PipelineConfig(Section):
         warehouse = validation.data.get("warehouse")
         if isinstance(warehouse, Path) and keys.secret.resolve().is_relative_to(warehouse.resolve()):
             reason = f"{keys.secret} lies in the warehouse {warehouse}; who reads tables must not read it"
-            raise WrongValuesError((("secret",), reason))
+            raise section.WrongValuesError((("secret",), reason))
         return keys
 
     @model_validator(mode="after")

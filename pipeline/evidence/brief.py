@@ -16,6 +16,7 @@ from pipeline.model.number_text import (
     format_percent,
     format_ratio,
     format_span,
+    join_names,
 )
 from pipeline.model.promise import Recommendation
 from pipeline.partitioners.clients.java import RACK_AWARE
@@ -123,19 +124,18 @@ def explain_cause(evidence: BrokerShareEvidence) -> tuple[str, ...]:
 def _describe_luck(evidence: BrokerShareEvidence) -> str:
     lucky = [row for row in evidence.partitions if (row.hash_luck_bytes or 0.0) > 0]
     lucky.sort(key=lambda row: -(row.hash_luck_bytes or 0.0))
-    shown = ", ".join(
+    named = [
         f"{format_name(row.topic, NAME_LENGTH)}-{row.partition} ({format_bytes(round(row.hash_luck_bytes or 0.0), sign=True)}"
         f" of {format_bytes(row.size_bytes)})"
-        for row in lucky[:_MOST_PARTITIONS]
-    )
-    more = f" and {len(lucky) - _MOST_PARTITIONS} more" if len(lucky) > _MOST_PARTITIONS else ""
+        for row in lucky
+    ]
     text = (
         f"It is hot by hash luck: without hash luck it would be at {format_ratio(evidence.broker.ratio_without_luck or 0.0)}, "
         f"below the limit of {format_ratio(evidence.change.limit_value)}."
     )
-    if shown:
+    if named:
         total = format_bytes(round(sum(row.hash_luck_bytes or 0.0 for row in lucky)))
-        text += f" Keys that happen to hash together bring {total} more than an even spread to {shown}{more}."
+        text += f" Keys that happen to hash together bring {total} more than an even spread to {join_names(named, _MOST_PARTITIONS)}."
     return (
         f"{text} No producer does anything wrong, and waiting does not help: the same keys come back. Move one of these "
         "partitions to a broker with room; with more partitions, or keys that split further, less is left to luck."
@@ -274,7 +274,7 @@ def _describe_source(evidence: IncidentEvidence) -> Brief:
 
 
 def _describe_rule(evidence: IncidentEvidence) -> Brief:
-    change, rule, name = evidence.change, RULES[evidence.change.rule], format_name(evidence.change.subject, 120)
+    change, rule, name = (evidence.change, RULES[evidence.change.rule], format_name(evidence.change.subject, 120))
     subject = f"{name[:1].upper()}{name[1:]}"
     if not change.is_open:
         recovered = "" if change.state == "withdrawn" else " recovered,"

@@ -50,7 +50,15 @@ def assign_consumers(
     if not ids:
         return {}
     if assignor == "range":
-        return _assign_ranges(partitions, ids)
+        assignment: Assignment = {member: [] for member in ids}
+        for topic, numbers in sorted(partitions.items()):
+            each, extra = divmod(len(numbers), len(ids))
+            first = 0
+            for index, member in enumerate(ids[: len(numbers)]):  # the others get none
+                last = first + each + (index < extra)
+                assignment[member] += [(topic, number) for number in numbers[first:last]]
+                first = last
+        return assignment
     if assignor == "roundrobin":
         dealt, turn = {member: list[Partition]() for member in ids}, cycle(ids)
         for partition in _all_partitions(partitions):
@@ -63,18 +71,6 @@ def assign_consumers(
         owner = {partition: member for member, owned_now in (owned or {}).items() for partition in owned_now}
         freed = {m: [part for part in parts if owner.get(part, m) == m] for m, parts in assignment.items()}
         assignment = _Sticky(partitions, ids, freed).assign()
-    return assignment
-
-
-def _assign_ranges(partitions: Numbers, ids: Sequence[str]) -> Assignment:
-    assignment: Assignment = {member: [] for member in ids}
-    for topic, numbers in sorted(partitions.items()):
-        each, extra = divmod(len(numbers), len(ids))
-        first = 0
-        for index, member in enumerate(ids[: len(numbers)]):  # the others get none
-            last = first + each + (index < extra)
-            assignment[member] += [(topic, number) for number in numbers[first:last]]
-            first = last
     return assignment
 
 

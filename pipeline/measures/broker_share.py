@@ -210,8 +210,7 @@ def split_causes(loads: WindowLoads, broker: Places, expected_share: Floats) -> 
     fair_bytes = fair_loads(loads)
 
     def part_of_cluster(values: Floats) -> Floats:
-        sums: Floats = np.bincount(broker, values, brokers) / total
-        return sums
+        return np.bincount(broker, values, brokers) / total
 
     carried, even = part_of_cluster(loads.size_bytes.astype(np.float64)), part_of_cluster(fair_bytes)
     led = np.bincount(broker, loads.is_leader, brokers) / led_count
@@ -245,8 +244,7 @@ def fair_loads(loads: WindowLoads) -> Floats:
     topics = len(loads.topics)
     led = np.maximum(np.bincount(loads.topic, loads.is_leader, topics), 1)
     mean = np.bincount(loads.topic, loads.size_bytes, topics) / led
-    fair: Floats = mean[loads.topic] * loads.is_leader
-    return fair
+    return mean[loads.topic] * loads.is_leader
 
 
 def split_excess(loads: WindowLoads, fair_bytes: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -258,8 +256,7 @@ def split_excess(loads: WindowLoads, fair_bytes: Floats) -> tuple[Floats, Floats
 
     def above_mean(bytes_of_kind: Floats) -> Floats:
         mean = np.bincount(loads.topic, bytes_of_kind, topics) / led_of_topic
-        above: Floats = bytes_of_kind - mean[loads.topic] * led
-        return above
+        return bytes_of_kind - mean[loads.topic] * led
 
     heavy = above_mean(np.where(is_known, loads.heavy_ratio, 0.0) * sizes)
     light_bytes = np.where(is_known, loads.light_ratio, 0.0) * sizes
@@ -277,18 +274,12 @@ def _part_within_chance(loads: WindowLoads, light: Floats, light_bytes: Floats, 
     topic = np.zeros(len(excess), np.int64)
     topic[places] = loads.topic
     of_topic = np.bincount(loads.topic, light_bytes, len(loads.topics)).astype(np.float64)
-    bound = luck_bound(of_topic, led_of_topic, loads.light_unit_count)[topic]
+    # bytes above the mean up to which a topic's light keys may be luck
+    units = np.where(loads.light_unit_count > 0, loads.light_unit_count, np.inf)  # NaN is not above 0
+    quantiles = {count: NormalDist().inv_cdf(1 - LUCK_LEVEL / count) for count in np.unique(led_of_topic).tolist()}
+    z = np.array([quantiles[count] for count in led_of_topic.tolist()])
+    bound = (z * of_topic / led_of_topic * np.sqrt((led_of_topic - 1) / units))[topic]
     part = np.ones(len(excess))
     beyond = excess > bound
     part[beyond] = bound[beyond] / excess[beyond]
-    within: Floats = part[places]
-    return within
-
-
-def luck_bound(light_bytes: Floats, partition_count: Floats, light_unit_count: Floats) -> Floats:
-    """Bytes above the mean up to which light keys may be luck, per topic, from its keys' effective number (or NaN)."""
-    units = np.where(light_unit_count > 0, light_unit_count, np.inf)  # NaN is not above 0
-    quantiles = {count: NormalDist().inv_cdf(1 - LUCK_LEVEL / count) for count in np.unique(partition_count).tolist()}
-    z = np.array([quantiles[count] for count in partition_count.tolist()])
-    bound: Floats = z * light_bytes / partition_count * np.sqrt((partition_count - 1) / units)
-    return bound
+    return part[places]

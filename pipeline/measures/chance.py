@@ -83,8 +83,7 @@ def significant(p_values: Sequence[float], level: float) -> NDArray[np.bool_]:
     ordered = np.sort(values)
     passing = np.flatnonzero(ordered <= level * np.arange(1, count + 1) / max(count, 1))
     threshold = ordered[passing[-1]] if len(passing) else -1.0
-    flags: NDArray[np.bool_] = values <= threshold
-    return flags
+    return values <= threshold
 
 
 SLOTS = 60

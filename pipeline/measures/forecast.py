@@ -34,12 +34,11 @@ class DayAhead:
 
     @property
     def is_trusted(self) -> NDArray[np.bool_]:
-        trusted: NDArray[np.bool_] = (
+        return (
             (self.coverage_ratio >= LEAST_COVERAGE)
             & (self.error_ratio <= MOST_ERROR_RATIO)
             & (self.tested_days >= LEAST_TESTED_DAYS)
         )
-        return trusted
 
 
 def forecast_days(history: Hours, day_steps: int, *, grows: bool = False) -> tuple[DayAhead, ...]:

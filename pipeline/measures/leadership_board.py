@@ -77,8 +77,7 @@ class Board:
         """How far brokers are above the target, squared, and a little for being uneven at all."""
         fair = self.fair[place]
         ratio = shares / fair
-        cost: Floats = fair * (np.maximum(0.0, ratio - self.target) ** 2 + EVENNESS * (ratio - 1) ** 2)
-        return cost
+        return fair * (np.maximum(0.0, ratio - self.target) ** 2 + EVENNESS * (ratio - 1) ** 2)
 
     def gains(self, partition: Places, receiver: Places) -> Floats:
         """By how much the potential falls when the receiver leads each partition; -inf where it does, or lacks room."""

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,23 +68,8 @@ class TopicCounts:
     has_fixed_count: bool = False  # more partitions would break its use
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicMeasures:
-    placement: str
-    unit_count: float | None
-    required_unit_count: float | None
-    record_chance_cv: float | None
-    batch_chance_cv: float | None
-    key_chance_cv: float | None
-    chance_peak_to_mean: float | None
-    peak_p_value: float | None
-    chance_method: str
-    best_peak_to_mean: float | None
-    advised_partition_count: int | None
-    advice: str
-
-
-def measure_topic(topic: TopicCounts) -> TopicMeasures:
+def measure_topic(topic: TopicCounts) -> dict[str, Any]:
+    """Columns of `gold.topic_health` that follow from the counts."""
     count = topic.partition_count
     # the luck of keys is real and lasts, and is no fault of the partitioner
     by_key = topic.keyed_ratio >= 0.5 and topic.effective_key_count is not None
@@ -97,20 +83,20 @@ def measure_topic(topic: TopicCounts) -> TopicMeasures:
     def cv_of(unit_count: float | None) -> float | None:
         return chance_cv(count, unit_count) if unit_count else None
 
-    return TopicMeasures(
-        placement="keys" if by_key else "batches",
-        unit_count=units,
-        required_unit_count=required_units(count, PEAK_EXCESS, CHANCE_LEVEL) if count > 1 else None,
-        record_chance_cv=cv_of(topic.record_count),
-        batch_chance_cv=cv_of(topic.batch_unit_count),
-        key_chance_cv=cv_of(topic.effective_key_count),
-        chance_peak_to_mean=peak,
-        peak_p_value=p_value,
-        chance_method=method,
-        best_peak_to_mean=None if topic.top_key_ratio is None else best_peak_to_mean(count, topic.top_key_ratio),
-        advised_partition_count=advised,
-        advice=reason,
-    )
+    return {
+        "placement": "keys" if by_key else "batches",
+        "unit_count": units,
+        "required_unit_count": required_units(count, PEAK_EXCESS, CHANCE_LEVEL) if count > 1 else None,
+        "record_chance_cv": cv_of(topic.record_count),
+        "batch_chance_cv": cv_of(topic.batch_unit_count),
+        "key_chance_cv": cv_of(topic.effective_key_count),
+        "chance_peak_to_mean": peak,
+        "peak_p_value": p_value,
+        "chance_method": method,
+        "best_peak_to_mean": None if topic.top_key_ratio is None else best_peak_to_mean(count, topic.top_key_ratio),
+        "advised_partition_count": advised,
+        "advice": reason,
+    }
 
 
 def _chance_of_peak(topic: TopicCounts, units: float | None, *, by_key: bool) -> tuple[float | None, float | None, str]:

@@ -38,8 +38,7 @@ class WindowLoads:
         if not len(self.topic):
             return np.empty(0, np.int64)
         new = (np.diff(self.topic) != 0) | (np.diff(self.partition) != 0)
-        places: NDArray[np.int64] = np.concatenate(([0], np.cumsum(new)))
-        return places
+        return np.concatenate(([0], np.cumsum(new)))
 
     def take(self, rows: NDArray[np.bool_] | Places) -> "WindowLoads":
         of_loads = [field.name for field in fields(self) if field.name not in {"topics", "light_unit_count"}]

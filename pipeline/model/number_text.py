@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -30,6 +31,12 @@ def format_name(text: str, limit: int = 80) -> str:
         return shown
     head = limit // 2
     return shown[:head] + "…" + shown[len(shown) - (limit - head - 1) :]
+
+
+def join_names(names: Sequence[object], most: int) -> str:
+    """Names with commas; of many the first ones, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
 
 
 def say_more(count: int) -> list[str]:

@@ -93,5 +93,4 @@ class Mask(Enum):
 
 
 def place_hashes(hashes: NDArray[np.uint32], mask: Mask, partition_count: int) -> NDArray[np.int32]:
-    placed: NDArray[np.int32] = (mask.apply(hashes.astype(np.int64)) % partition_count).astype(np.int32)
-    return placed
+    return (mask.apply(hashes.astype(np.int64)) % partition_count).astype(np.int32)

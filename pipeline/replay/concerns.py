@@ -8,6 +8,7 @@ from operator import itemgetter
 from pipeline.calibration.caveats import Caveat, Origin, Statement
 from pipeline.calibration.limits import MOST_STRAY, SHARE_BAR_POINTS
 from pipeline.calibration.session_traffic import CREATE_TIME
+from pipeline.model.number_text import join_names
 from pipeline.model.window import MINUTE_MS
 from pipeline.replay.metrics import SessionMetrics
 from pipeline.replay.recorded import ProducerSession, RecordedTopic, Row
@@ -134,6 +135,4 @@ def _name(partitions: Sequence[int]) -> str:
     >>> _name((3,)), _name((0, 2))
     ('partition 3', 'partitions 0, 2')
     """
-    shown = ", ".join(str(partition) for partition in partitions[:_LISTED])
-    more = f" and {len(partitions) - _LISTED} more" if len(partitions) > _LISTED else ""
-    return f"partition{'s' if len(partitions) > 1 else ''} {shown}{more}"
+    return f"partition{'s' if len(partitions) > 1 else ''} {join_names(partitions, _LISTED)}"

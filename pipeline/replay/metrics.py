@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.calibration.limits import ALIKE, HALF, LEAST_SAMPLE
 from pipeline.calibration.partitioner.linger_waits import Waiting
-from pipeline.calibration.service.fit import (
-    SATURATED,
-    NodeMetrics,
-    fit_services,
-    follow_delays,
-    take_out_stale,
-    take_own,
-)
+from pipeline.calibration.service import fit
 from pipeline.calibration.service.model import ServiceModel, lend_model
 from pipeline.model.window import MINUTE_MS, milliseconds_of
 from pipeline.replay.client_matching import (
@@ -57,10 +50,10 @@ def find_usual_wait(rows: Sequence[Row]) -> float | None:
     return float(np.median(waits)) if waits else None
 
 
-def read_spans(rows: Sequence[Row]) -> list[NodeMetrics]:
+def read_spans(rows: Sequence[Row]) -> list[fit.NodeMetrics]:
     """Rows with a broker as metrics of its connection."""
     return [
-        NodeMetrics(
+        fit.NodeMetrics(
             row["broker_id"],
             row["start_ms"],
             row["end_ms"],
@@ -88,8 +81,8 @@ class SessionMetrics:
     latency_avg_ms: float | None = None  # of its records, queue and request together, or None
     waiting: Waiting = field(default_factory=Waiting)  # why its batches waited
     saturated: frozenset[int] = frozenset()  # brokers to which as many requests are under way as may be
-    nodes: tuple[NodeMetrics, ...] = ()  # the metrics themselves, those of the time before too
-    spans: tuple[NodeMetrics, ...] = ()  # of the window, from scrape to scrape
+    nodes: tuple[fit.NodeMetrics, ...] = ()  # the metrics themselves, those of the time before too
+    spans: tuple[fit.NodeMetrics, ...] = ()  # of the window, from scrape to scrape
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -124,12 +117,12 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
             metrics = [each for each in minutes if start_ms - MINUTE_MS <= each.start_ms < start_ms + length_ms]
         end_ms, rows = start_ms + length_ms, recording.requests.get(client, ()) if client else ()
         every_span = read_spans(rows)
-        metrics = [take_own(node, every_span) for node in metrics]
+        metrics = [fit.take_own(node, every_span) for node in metrics]
         spans = read_spans(rows := [row for row in rows if row["start_ms"] < end_ms and row["end_ms"] > start_ms])
-        models = fit_services(metrics, recording.brokers.get(start_ms, ()), start_ms, end_ms)
+        models = fit.fit_services(metrics, recording.brokers.get(start_ms, ()), start_ms, end_ms)
         of_window = [node for node in metrics if node.start_ms >= start_ms]
         metrics_of[key] = SessionMetrics(
-            models={broker_id: follow_delays(model, spans) for broker_id, model in models.items()},
+            models={broker_id: fit.follow_delays(model, spans) for broker_id, model in models.items()},
             client_id=client[1] if client else None,
             clients=own,
             client_bytes=tuple(sum_row_bytes(clients[each]) for each in own),
@@ -145,7 +138,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
                 least_under_way=_least_mean(of_window, lambda node: node.under_way),
                 least_latency_ms=_least_mean(of_window, lambda node: node.request_latency_avg_ms or 0.0),
             ),
-            saturated=frozenset(node.broker_id for node in of_window if node.under_way >= SATURATED),
+            saturated=frozenset(node.broker_id for node in of_window if node.under_way >= fit.SATURATED),
             nodes=tuple(metrics),
             spans=tuple(spans),
         )
@@ -208,9 +201,9 @@ def _compare_totals(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int
     return min(abs(each / stored - 1) for each in (total, total * length_ms / covered_ms if covered_ms else total))
 
 
-def _read_metrics(row: Row, length_ms: int) -> NodeMetrics:
+def _read_metrics(row: Row, length_ms: int) -> fit.NodeMetrics:
     start_ms, requests, size_bytes = milliseconds_of(row["window_start"]), row["request_count"], row["outgoing_bytes"]
-    return NodeMetrics(
+    return fit.NodeMetrics(
         broker_id=row["broker_id"],
         start_ms=start_ms,
         end_ms=start_ms + length_ms,
@@ -220,7 +213,7 @@ def _read_metrics(row: Row, length_ms: int) -> NodeMetrics:
     )
 
 
-def _least_mean(nodes: Sequence[NodeMetrics], measure: Callable[[NodeMetrics], float]) -> float | None:
+def _least_mean(nodes: Sequence[fit.NodeMetrics], measure: Callable[[fit.NodeMetrics], float]) -> float | None:
     values: dict[int, list[float]] = defaultdict(list)
     for node in nodes:
         if node.has_latency:
@@ -244,7 +237,7 @@ def _measure_latency(rows: Sequence[Row], before: Sequence[Row], length_ms: int)
     earlier = {row["broker_id"]: _read_metrics(row, length_ms) for row in before}
     weighted = 0.0
     for row in known:
-        latency = take_out_stale(_read_metrics(row, length_ms), earlier.get(row["broker_id"]))
+        latency = fit.take_out_stale(_read_metrics(row, length_ms), earlier.get(row["broker_id"]))
         if not latency.is_settled:
             return None
         weighted += (latency.request_latency_avg_ms or 0.0) * row["outgoing_bytes"]

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from pipeline.measures.outages import Outage
-from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio, format_span
+from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio, format_span, join_names
 from pipeline.rules.disks import format_hours_to_full, measure_disks
 from pipeline.rules.rule import Rule, RuleInput, RuleMeasure, measure_broker, measure_column
 from pipeline.tables.broker_metrics import BROKER_REQUEST_TIMES
@@ -73,8 +73,7 @@ def _leaders_moved(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
         detail = "led the same partitions throughout"
         if names:
             count = f"{len(names):,} partition{'' if len(names) == 1 else 's'}"
-            more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-            detail = f"led {count} that another broker led later in the window: {', '.join(names[:_NAMED])}{more}"
+            detail = f"led {count} that another broker led later in the window: {join_names(names, _NAMED)}"
         yield measure_broker(rule, start_ms, broker_id, float(len(names)), detail)
 
 

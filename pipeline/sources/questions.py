@@ -6,6 +6,7 @@ from typing import Self
 
 from pipeline.config.storage import NO_STORAGE, Storage
 from pipeline.model.cluster import EarlierState
+from pipeline.model.number_text import join_names
 from pipeline.model.window import TimeWindow, Windows
 
 NAMED = 5  # so many missing items are named, the others counted
@@ -42,8 +43,7 @@ class SourceAvailability:
 
 def name_some(what: str, names: Sequence[str]) -> str:
     """Names what is missing; empty where nothing is."""
-    others = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{what} {', '.join(names[:NAMED])}{others}" if names else ""
+    return f"{what} {join_names(names, NAMED)}" if names else ""
 
 
 def name_groups(group_ids: Iterable[str]) -> str:

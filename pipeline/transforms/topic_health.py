@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.measures.assignors import ASSIGNORS, MOST_DEALT, Owned, Partition, assign_consumers
-from pipeline.measures.topic_health import TopicCounts, TopicMeasures, derive_window_seed, measure_topic
+from pipeline.measures.topic_health import TopicCounts, derive_window_seed, measure_topic
 from pipeline.model.window import milliseconds_of
 from pipeline.tables.arrow_types import ARROW_TYPES
 from pipeline.tables.health import GROUP_BALANCE, TOPIC_HEALTH
@@ -57,9 +57,10 @@ def measure_topic_health(
         known = {**dict(zip(counts, values, strict=True)), "has_fixed_count": topic in fixed_topics}
         measured.append(measure_topic(TopicCounts(**known, seed=seed)))
     rows = topics.drop(_INPUTS).to_arrow()
-    for name in (field.name for field in fields(TopicMeasures)):
-        column = pa.array([getattr(row, name) for row in measured], ARROW_TYPES[TOPIC_HEALTH.column(name).type])
-        rows = rows.append_column(name, column)
+    for column in TOPIC_HEALTH.columns:
+        if column.name not in {"cluster", "run_id", *rows.column_names}:
+            values = pa.array([of_topic[column.name] for of_topic in measured], ARROW_TYPES[column.type])
+            rows = rows.append_column(column.name, values)
     return rows
 
 

@@ -9,17 +9,7 @@ import numpy as np
 
 from pipeline.calibration.caveats import Caveat, Origin, Statement
 from pipeline.calibration.limits import HALF, LEAST_SAMPLE, MOST_STRAY
-from pipeline.calibration.partitioner.clients import (
-    Bounds,
-    ClientChoice,
-    assume_client,
-    choose_client,
-    choose_for_keys,
-    find_choice,
-    list_alike,
-    list_strategies,
-    rule_of,
-)
+from pipeline.calibration.partitioner import clients
 from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES, collect_bins, drop_keys, follows_keys
 from pipeline.calibration.partitioner.settings import (
     DEFAULT_BATCH_BYTES,
@@ -65,12 +55,12 @@ class Baseline:
 
 @dataclass(frozen=True, kw_only=True)
 class _Evidence:
-    linger: Bounds
-    batch_bytes: Bounds
+    linger: clients.Bounds
+    batch_bytes: clients.Bounds
     order: RuleEvidence | None
     notes: tuple[Statement, ...]
     reason: str = ""
-    choice: ClientChoice | None = None
+    choice: clients.ClientChoice | None = None
     rule: SwitchRule | None = None
     confidence: float = 0.0
     runner_up: str = ""
@@ -114,7 +104,7 @@ def identify_baseline(
     )
 
 
-def _infer_rack(choice: ClientChoice, client_rack: str) -> dict[str, Setting]:
+def _infer_rack(choice: clients.ClientChoice, client_rack: str) -> dict[str, Setting]:
     if client_rack:
         rack = Setting(client_rack, Origin.INFERRED)
     elif choice.strategy == RACK_AWARE:  # configured
@@ -133,7 +123,7 @@ def _read_racks(
 ) -> _Evidence:
     """What the data say of a producer that knows racks, where it keeps to one; else of one that knows none."""
     client_rack = find_client_rack(traffic, batches, racks)
-    aware = find_choice(RACK_AWARE)
+    aware = clients.find_choice(RACK_AWARE)
     if client_rack and aware:
         count = sum(rack == client_rack for rack in racks.values())
         evidence = _read_data(traffic, batches, count, key_family)
@@ -152,7 +142,7 @@ def _read_data(
     traffic: SessionTraffic, batches: SessionBatches, partition_count: int, key_family: str | None
 ) -> _Evidence:
     is_keyed, is_idempotent = traffic.is_keyed, not traffic.is_pooled
-    ignores_keys = bool(is_keyed.any()) and not list_strategies(key_family)
+    ignores_keys = bool(is_keyed.any()) and not clients.list_strategies(key_family)
     record_bytes = float(np.quantile(traffic.body_bytes, 1 - MOST_STRAY)) + LENGTH_BYTES if len(traffic) else 0.0
     batch_bytes = bound_batch_bytes(batches, measure_next(traffic, batches, record_bytes))
     full_bytes = (batch_bytes.value or batch_bytes.low + record_bytes + 1) - record_bytes
@@ -174,14 +164,14 @@ def _read_data(
     if rule is None or order is None:
         return _judge_keys(evidence, key_family, partition_count, is_idempotent=is_idempotent)
     facts = {"is_idempotent": is_idempotent, "ignores_keys": ignores_keys}
-    choice = choose_client(rule, key_family, linger, **facts)
+    choice = clients.choose_client(rule, key_family, linger, **facts)
     # believed wholly while hardly anything breaks it, and not at all where half does
     fit = (HALF - order.broken_ratio[rule]) / (HALF - MOST_STRAY)
     confidence = ranked[rule] * min(1.0, max(0.0, fit))
-    if alike := list_alike(rule):
+    if alike := clients.list_alike(rule):
         notes.append(Caveat.CLIENTS_ALIKE.say(clients=", ".join(alike)))
     second = list(ranked)[1]
-    runner_up = choose_client(second, key_family, linger, **facts).strategy
+    runner_up = clients.choose_client(second, key_family, linger, **facts).strategy
     if (
         rule is SwitchRule.BATCH and not is_idempotent
     ):  # of Java's clients those of 2.4 to 3.1: it may be what no rule describes
@@ -202,7 +192,7 @@ def _read_data(
 
 def _judge_keys(evidence: _Evidence, key_family: str | None, partition_count: int, *, is_idempotent: bool) -> _Evidence:
     """What keys alone say, where the order of batches says nothing."""
-    choice = choose_for_keys(key_family, evidence.linger, is_idempotent=is_idempotent)
+    choice = clients.choose_for_keys(key_family, evidence.linger, is_idempotent=is_idempotent)
     if choice is None:
         return replace(evidence, reason=evidence.reason or _explain_silence(partition_count, evidence.order))
     notes = (*evidence.notes, Caveat.JAVA_ALIKE.say()) if choice.client == JAVA else evidence.notes
@@ -212,7 +202,7 @@ def _judge_keys(evidence: _Evidence, key_family: str | None, partition_count: in
 
 
 def _weigh(
-    traffic: SessionTraffic, batches: SessionBatches, partition_count: int, batch_bytes: Bounds
+    traffic: SessionTraffic, batches: SessionBatches, partition_count: int, batch_bytes: clients.Bounds
 ) -> RuleEvidence | None:
     if partition_count < 2 or not len(batches) or traffic.is_keyed.all():
         return None
@@ -242,9 +232,9 @@ def _explain_silence(partition_count: int, order: RuleEvidence | None) -> str:
 
 def _take_configured(evidence: _Evidence, strategy: str) -> _Evidence:
     """Takes the strategy of the configuration; the version is the data's or the usual one."""
-    choice, rule = evidence.choice, rule_of(strategy)
+    choice, rule = evidence.choice, clients.rule_of(strategy)
     if choice is None or choice.strategy != strategy:
-        choice = find_choice(strategy) or assume_client(strategy)
+        choice = clients.find_choice(strategy) or clients.assume_client(strategy)
     notes = evidence.notes
     ranked = evidence.order.rank() if evidence.order and evidence.rule else {}
     if rule and rule is not evidence.rule and ranked and ranked.get(rule, 0.0) < CHANCE_LEVEL:
@@ -284,4 +274,4 @@ def _is_free_of_keys(
         return True
     [own] = (partition for partition, rack in racks.items() if rack == client_rack)
     hashed = find_strategy(RACK_AWARE)
-    return hashed.name in list_strategies(key_family) and choose_partition(hashed, b"", len(racks)) != own
+    return hashed.name in clients.list_strategies(key_family) and choose_partition(hashed, b"", len(racks)) != own

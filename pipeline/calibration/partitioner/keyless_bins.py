@@ -58,8 +58,7 @@ def _count_opened(at_ms: NDArray[np.int64], partition: NDArray[np.int64], batche
     width = int(max(partition.max(), batches.partition.max(initial=0))) + 1
     opened = np.sort((batches.base_ms - first_ms) * width + batches.partition)
     number = (at_ms - first_ms) * width + partition
-    counted: NDArray[np.int64] = np.searchsorted(opened, number, "right") - np.searchsorted(opened, number, "left")
-    return counted
+    return np.searchsorted(opened, number, "right") - np.searchsorted(opened, number, "left")
 
 
 def follows_keys(traffic: SessionTraffic) -> bool:

@@ -21,21 +21,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pipeline.calibration import limits
 from pipeline.calibration.caveats import Caveat, Origin
-from pipeline.calibration.limits import (
-    ALIKE,
-    HALF,
-    LATENCY_ERROR,
-    LATENCY_ERROR_MS,
-    LEAST_DELAY_MS,
-    LEAST_SAMPLE,
-    MOST_IN_FLIGHT,
-    MOST_STRAY,
-)
 from pipeline.calibration.service.model import Parameter, ServiceModel, assume_service, service_ms
 from pipeline.model.window import MINUTE_MS
 
-SATURATED = (1 - LATENCY_ERROR) * MOST_IN_FLIGHT  # requests under way on average from which a connection is saturated
+SATURATED = (
+    1 - limits.LATENCY_ERROR
+) * limits.MOST_IN_FLIGHT  # requests under way on average from which a connection is saturated
 # Of what Kafka's averages of two samples of 30 s show in a minute, so much is of the minute before, at equal rates.
 _STALE_RATIO = 0.375
 
@@ -68,7 +61,7 @@ class NodeMetrics:
         rate, latency_ms = self.request_rate_per_s, self.request_latency_avg_ms
         if rate is None or latency_ms is None or not rate > 0 or not latency_ms >= 0:
             return False
-        return rate * (self.end_ms - self.start_ms) / 1000 >= LEAST_SAMPLE
+        return rate * (self.end_ms - self.start_ms) / 1000 >= limits.LEAST_SAMPLE
 
 
 def fit_services(
@@ -96,19 +89,21 @@ def estimate_request_time(rate_per_s: float, latency_ms: float) -> Parameter:
     """
     most_ms = 1000 / rate_per_s
     under_way = rate_per_s * latency_ms / 1000
-    alone_ms = max(latency_ms - LATENCY_ERROR_MS, 0.0)  # without what the client itself takes
+    alone_ms = max(latency_ms - limits.LATENCY_ERROR_MS, 0.0)  # without what the client itself takes
     if under_way >= SATURATED:
-        return Parameter(most_ms, (1 - LATENCY_ERROR) * most_ms, (1 + LATENCY_ERROR) * most_ms, Origin.MEASURED)
-    if under_way <= MOST_STRAY:
+        return Parameter(
+            most_ms, (1 - limits.LATENCY_ERROR) * most_ms, (1 + limits.LATENCY_ERROR) * most_ms, Origin.MEASURED
+        )
+    if under_way <= limits.MOST_STRAY:
         return Parameter(alone_ms, alone_ms * (1 - under_way / 2), alone_ms, Origin.MEASURED)
     value = min(_invert_queue(under_way) * most_ms, alone_ms)
-    low, high = min(latency_ms / MOST_IN_FLIGHT, value), max(min(alone_ms, most_ms), value)
+    low, high = min(latency_ms / limits.MOST_IN_FLIGHT, value), max(min(alone_ms, most_ms), value)
     return Parameter(value, low, high, Origin.INFERRED)
 
 
 def _invert_queue(under_way: float) -> float:
     """The busy part of time r where r + r^2 + ... + r^5 requests are under way on average."""
-    powers = np.arange(1, MOST_IN_FLIGHT + 1)
+    powers = np.arange(1, limits.MOST_IN_FLIGHT + 1)
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
@@ -121,7 +116,7 @@ def take_own(node: NodeMetrics, spans: Sequence[NodeMetrics]) -> NodeMetrics:
     own = (span for span in spans if span.broker_id == node.broker_id)
     lengths_ms = [(span, min(span.end_ms, node.end_ms) - max(span.start_ms, node.start_ms)) for span in own]
     inside = [(span, length_ms) for span, length_ms in lengths_ms if length_ms > 0]
-    if sum(length_ms for _, length_ms in inside) < HALF * (node.end_ms - node.start_ms):
+    if sum(length_ms for _, length_ms in inside) < limits.HALF * (node.end_ms - node.start_ms):
         return node
     weights = [(span.request_rate_per_s or 0.0) * length_ms for span, length_ms in inside]
     latency_ms = float(np.average([span.request_latency_avg_ms or 0.0 for span, _ in inside], weights=weights))
@@ -131,7 +126,7 @@ def take_own(node: NodeMetrics, spans: Sequence[NodeMetrics]) -> NodeMetrics:
 def follow_delays(model: ServiceModel, spans: Sequence[NodeMetrics]) -> ServiceModel:
     """The model with the delay of each of its broker's spans; unchanged where they are few or as long as minutes."""
     spans = [span for span in spans if span.broker_id == model.broker_id]
-    if len(spans) < 2 or np.median([span.end_ms - span.start_ms for span in spans]) > HALF * MINUTE_MS:
+    if len(spans) < 2 or np.median([span.end_ms - span.start_ms for span in spans]) > limits.HALF * MINUTE_MS:
         return model
     found = [estimate_delay(span) for span in spans]
     series = tuple((span.start_ms, delay.value) for span, delay in zip(spans, found, strict=True))
@@ -170,8 +165,8 @@ def take_out_stale(node: NodeMetrics, before: NodeMetrics | None) -> NodeMetrics
     old = ratio * (before.request_rate_per_s or 0.0)
     old_part = old / (old + (1 - ratio) * rate)
     own_ms = max(0.0, (latency_ms - old_part * before.request_latency_avg_ms) / (1 - old_part))
-    own_ms = min(own_ms, MOST_IN_FLIGHT * 1000 / rate)
-    is_settled = abs(own_ms - latency_ms) <= ALIKE * latency_ms + LATENCY_ERROR_MS
+    own_ms = min(own_ms, limits.MOST_IN_FLIGHT * 1000 / rate)
+    is_settled = abs(own_ms - latency_ms) <= limits.ALIKE * latency_ms + limits.LATENCY_ERROR_MS
     return replace(node, request_latency_avg_ms=own_ms, is_settled=is_settled)
 
 
@@ -180,10 +175,10 @@ def estimate_delay(node: NodeMetrics) -> Parameter:
     time = estimate_request_time(node.request_rate_per_s or 0.0, node.request_latency_avg_ms or 0.0)
     own_part = service_ms(node.request_bytes)
     value, low, high = (max(0.0, part - own_part) for part in (time.value, time.low, time.high))
-    if value < LEAST_DELAY_MS:
+    if value < limits.LEAST_DELAY_MS:
         value, low = 0.0, 0.0
     source = time.source if node.is_settled else Origin.INFERRED
-    return Parameter(value, max(0.0, low - LATENCY_ERROR_MS), high + LATENCY_ERROR_MS, source)
+    return Parameter(value, max(0.0, low - limits.LATENCY_ERROR_MS), high + limits.LATENCY_ERROR_MS, source)
 
 
 def _fit_broker(broker_id: int, nodes: Sequence[NodeMetrics]) -> ServiceModel:
@@ -206,7 +201,7 @@ def _list_delays(times: Sequence[tuple[NodeMetrics, Parameter]]) -> tuple[tuple[
         earlier = [delay_ms for at_ms, delay_ms in settled.items() if at_ms < node.start_ms][-1:]
         later = [delay_ms for at_ms, delay_ms in settled.items() if at_ms > node.start_ms][:1]
         level = min(earlier + later, key=lambda each: abs(each - own_ms), default=own_ms)
-        is_near = abs(level - own_ms) <= max(LEAST_DELAY_MS, HALF * max(level, own_ms))
+        is_near = abs(level - own_ms) <= max(limits.LEAST_DELAY_MS, limits.HALF * max(level, own_ms))
         return level if is_near else own_ms  # else it is another level altogether
 
     return tuple((node.start_ms, d.value if node.is_settled else find_level(node, d.value)) for node, d in times)

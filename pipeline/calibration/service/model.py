@@ -142,9 +142,9 @@ def mean_of(distribution: Distribution) -> float:
     return float(sum(parts)) if points else float(distribution.mean)
 
 
-def found_delay(value_ms: float, reach_ms: float = 0.0) -> Parameter:
-    """A delay that simulation found, off by `reach_ms` or by what simulation itself is."""
-    reach_ms = max(reach_ms, LATENCY_ERROR * value_ms + LATENCY_ERROR_MS)
+def found_delay(value_ms: float) -> Parameter:
+    """A delay that simulation found, off by what simulation itself is."""
+    reach_ms = LATENCY_ERROR * value_ms + LATENCY_ERROR_MS
     return Parameter(value_ms, max(0.0, value_ms - reach_ms), value_ms + reach_ms, Origin.MEASURED)
 
 

@@ -64,8 +64,7 @@ class BrokerFigures:
 
     @property
     def records_per_batch(self) -> NDArray[np.float64]:
-        ratio: NDArray[np.float64] = self.record_count / np.maximum(self.batch_count, 1.0)
-        return ratio
+        return self.record_count / np.maximum(self.batch_count, 1.0)
 
 
 def cut_topic(topic: SessionTopic, start_ms: int, end_ms: int) -> SessionTopic:

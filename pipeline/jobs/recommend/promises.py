@@ -60,7 +60,6 @@ def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int])
         answers[broker_id] = BrokerAnswers(
             latency_avg_ms=own.request_latency_avg_ms,
             ratio_to_peers=own.ratio_to_peers,
-            latency_max_ms=own.request_latency_max_ms,
             since_ms=since_ms,
             is_since_first=since_ms is not None and before_ms is None,
             stages_ms=stages.get(broker_id, {}),

@@ -7,20 +7,11 @@ from fnmatch import fnmatchcase
 from pipeline.config.replay import IN_USE, Candidate
 from pipeline.errors import ConfigError
 from pipeline.model.window import TimeWindow, Windows
-from pipeline.partitioners.registry import (
-    KeyFunction,
-    StrategyFamily,
-    find_strategy,
-    is_custom,
-    is_replayable,
-    key_function_of,
-    list_families,
-    load_custom,
-)
+from pipeline.partitioners import registry
 from pipeline.partitioners.strategy import KeyRule, Strategy
 from pipeline.replay.simulated.producers import check_producer, is_simulated, name_strategy
 
-FAMILIES = list_families()
+FAMILIES = registry.list_families()
 
 
 @dataclass(frozen=True)
@@ -47,7 +38,7 @@ class KeyAssignment:
     candidate: str  # whose it is; "" where it only serves to identify the current strategy
     family: str  # the family assigned by, where the current strategy is not known before; else ""
     strategy: str
-    function: KeyFunction | None  # what decides; None for a user's own strategy
+    function: registry.KeyFunction | None  # what decides; None for a user's own strategy
     empty_key: KeyRule
     columns: tuple[int, ...]  # by window: number of the column looked up
     partition_counts: tuple[int, ...]  # by window; 0 where the window is not replayed
@@ -75,10 +66,10 @@ class KeyedPlan:
 
 def resolve_strategy(name: str) -> Strategy:
     """The strategy of a candidate; a `ConfigError` without one, or where its choices do not follow from stored keys."""
-    if is_custom(name):
-        return load_custom(name)
-    strategy = find_strategy(name)
-    key_function_of(strategy)
+    if registry.is_custom(name):
+        return registry.load_custom(name)
+    strategy = registry.find_strategy(name)
+    registry.key_function_of(strategy)
     return strategy
 
 
@@ -104,7 +95,7 @@ def _check_strategy(name: str | None) -> None:
 
 def assigns_keys(name: str | None) -> bool:
     """Whether a strategy's choices follow from what is stored about keys; None, the one in use, is replayed as it is."""
-    return name is None or is_custom(name) or is_replayable(find_strategy(name))
+    return name is None or registry.is_custom(name) or registry.is_replayable(registry.find_strategy(name))
 
 
 def strategy_in_use(partitioners: Mapping[str, str], topic: str) -> str | None:
@@ -167,7 +158,7 @@ class _Columns:
                 assignments.append(self._of_strategy(candidate.name, strategy, new_counts))
         return assignments
 
-    def _of_family(self, candidate: str, family: StrategyFamily, counts: tuple[int, ...]) -> KeyAssignment:
+    def _of_family(self, candidate: str, family: registry.StrategyFamily, counts: tuple[int, ...]) -> KeyAssignment:
         # the members of a family differ over the empty key
         numbers = self._number_hash(family.function, counts)
         strategy = family.strategies[0]
@@ -176,14 +167,14 @@ class _Columns:
     def _of_strategy(self, candidate: str, name: str, counts: tuple[int, ...]) -> KeyAssignment:
         strategy = resolve_strategy(name)
         if strategy.function is None:
-            function = key_function_of(strategy)
+            function = registry.key_function_of(strategy)
             numbers = self._number_hash(function, counts)
             return KeyAssignment(candidate, "", name, function, strategy.empty_key, numbers, counts)
         version = strategy.source.rpartition(" ")[2]
         numbers = tuple(self._number(AnswerColumn(name, version, count)) if count else -1 for count in counts)
         return KeyAssignment(candidate, "", name, None, KeyRule.HASHED, numbers, counts)
 
-    def _number_hash(self, function: KeyFunction, counts: tuple[int, ...]) -> tuple[int, ...]:
+    def _number_hash(self, function: registry.KeyFunction, counts: tuple[int, ...]) -> tuple[int, ...]:
         return (self._number(HashColumn(function.hash_column, function.is_text)),) * len(counts)
 
     def _number(self, column: HashColumn | AnswerColumn) -> int:

@@ -168,5 +168,4 @@ def parse_key_ids(ids: pa.StringArray) -> NDArray[np.uint64]:
     if not (np.diff(offsets) == KEY_ID_DIGITS).all():
         raise InputError(f"a key id that has not {KEY_ID_DIGITS} hex digits among {ids.slice(0, 3).to_pylist()}")
     digits = memoryview(ids.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
-    words: NDArray[np.uint64] = np.frombuffer(bytes.fromhex(str(digits, "ascii")), ">u8")[::2].astype(np.uint64)
-    return words
+    return np.frombuffer(bytes.fromhex(str(digits, "ascii")), ">u8")[::2].astype(np.uint64)

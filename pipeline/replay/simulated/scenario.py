@@ -21,17 +21,8 @@ from pipeline.replay.simulated.plan import SessionGroup
 from pipeline.replay.simulated.producers import CandidateProducer
 from pipeline.simulator.clients.client import ANY_RACK
 from pipeline.simulator.distributions import PPM, ZERO, Steps, derive_stream
+from pipeline.simulator.scenario import scenario
 from pipeline.simulator.scenario.measured import MEASURED_OVERSLEEP, settle_costs
-from pipeline.simulator.scenario.scenario import (
-    KEYLESS,
-    Producer,
-    Recorded,
-    Scenario,
-    SimulatedBroker,
-    Target,
-    Topic,
-    Traffic,
-)
 
 _ONE = 1 << 64
 
@@ -65,10 +56,10 @@ class GroupScenario:
     group: SessionGroup
     candidate: Candidate
     partition_counts: tuple[int, ...]
-    producers: tuple[Producer, ...]
+    producers: tuple[scenario.Producer, ...]
     base_ms: int
 
-    def build(self, seed: int) -> Scenario:
+    def build(self, seed: int) -> scenario.Scenario:
         """The scenario of one seed: it decides what is open, the same under every candidate."""
         group = self.group
         index_of = {broker_id: number for number, broker_id in enumerate(group.broker_ids)}
@@ -78,12 +69,12 @@ class GroupScenario:
             drawn = draw_leaders(known, group.broker_ids, topic.topic, len(topic.leaders), count)
             row = drawn.leaders[seed % len(drawn.leaders)]
             leaders = tuple(index_of[drawn.broker_ids[leader]] if leader >= 0 else -1 for leader in row.tolist())
-            topics.append(Topic(f"{topic.topic} {topic.topic_id}".strip(), leaders))
+            topics.append(scenario.Topic(f"{topic.topic} {topic.topic_id}".strip(), leaders))
         brokers = tuple(self._make_broker(broker_id, seed) for broker_id in group.broker_ids)
         producers = tuple(self._vary_producer(producer, seed) for producer in self.producers)
-        return Scenario(group.name, brokers, tuple(topics), producers)
+        return scenario.Scenario(group.name, brokers, tuple(topics), producers)
 
-    def _vary_producer(self, producer: Producer, seed: int) -> Producer:
+    def _vary_producer(self, producer: scenario.Producer, seed: int) -> scenario.Producer:
         name = f"{self.group.start_ms} {producer.name}"
         racks = sorted({rack for rack in self.candidate.change_racks(self.group.racks).values() if rack})
         if producer.settings.client_rack == ANY_RACK and racks:
@@ -101,13 +92,13 @@ class GroupScenario:
         ends = list(itertools.accumulate(weights.values()))
         return list(weights)[bisect.bisect_right(ends[:-1], number / _ONE * ends[-1])]
 
-    def _make_broker(self, broker_id: int, seed: int) -> SimulatedBroker:
+    def _make_broker(self, broker_id: int, seed: int) -> scenario.SimulatedBroker:
         model = self.group.services.get(broker_id)
         if self.candidate.brokers_alike:
             model = self.group.healed.get(broker_id, model)
         name = f"{self.group.start_ms} {broker_id}"
         chance = draw_evenly(seed, Step.DELAY, name)
-        broker = SimulatedBroker(broker_id)
+        broker = scenario.SimulatedBroker(broker_id)
         if model is not None:
             model = fluctuate(model, derive_stream(seed, "delays within spans", name))
             broker = make_broker(model, self.base_ms, chance=chance)
@@ -125,18 +116,20 @@ def lay_out_group(
 ) -> GroupScenario:
     """Puts a group under a candidate, given its sessions' arrivals and what their producers become."""
     counts = tuple(candidate.partition_count(len(topic.leaders)) for topic in group.topics)
-    targets = tuple(Target(topic=number, partition=KEYLESS) for number in range(len(group.topics)))
+    targets = tuple(scenario.Target(topic=number, partition=scenario.KEYLESS) for number in range(len(group.topics)))
     made = []
     for session, sent, producer in zip(group.sessions, arrivals.sessions, producers, strict=True):
         resolved = producer.resolved
         is_in_use = candidate.name == IN_USE or resolved.strategy == session.baseline.strategy
         assigned = sent.assign(group.topics, counts, hashes.assigning(resolved, is_in_use=is_in_use))
-        recorded = Recorded(sent.due_ns, sent.body_bytes, assigned, sent.topic)
+        recorded = scenario.Recorded(sent.due_ns, sent.body_bytes, assigned, sent.topic)
         if resolved.settings.is_transactional:
             recorded = recorded.with_commits(_list_commits(session, sent, candidate.commit_every, arrivals.base_ms))
-        traffic = Traffic(recorded, targets=targets)
+        traffic = scenario.Traffic(recorded, targets=targets)
         name = f"{session.producer_id}/{session.producer_epoch}" + (f"/{session.number}" if session.weights else "")
-        made.append(Producer(name, (traffic,), resolved.family, producer.version, resolved.settings, RUNNING_COSTS))
+        made.append(
+            scenario.Producer(name, (traffic,), resolved.family, producer.version, resolved.settings, RUNNING_COSTS)
+        )
     return GroupScenario(group, candidate, counts, tuple(made), arrivals.base_ms)
 
 
@@ -153,7 +146,7 @@ def _list_commits(
     return (np.unique(sent.due_ns // step_ns) + 1) * step_ns
 
 
-def _change_broker(broker: SimulatedBroker, change: CandidateBroker) -> SimulatedBroker:
+def _change_broker(broker: scenario.SimulatedBroker, change: CandidateBroker) -> scenario.SimulatedBroker:
     if change.capacity is not None:
         broker = replace(broker, service=broker.service.with_capacity(change.capacity))
     if change.delay_ms is not None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from pipeline.model.number_text import join_names
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.simulator.distributions import ALIKE, Distribution
 
@@ -100,14 +101,9 @@ def describe_racks(client_rack: str, racks: Mapping[int, str]) -> str:
     if not known:
         return f"no broker has a rack: rack-aware producers {as_before}"
     if client_rack not in known:
-        return f"no broker is in rack {client_rack} (there are {_join(known)}): its producers {as_before}"
+        return f"no broker is in rack {client_rack} (there are {join_names(known, _NAMED_COUNT)}): its producers {as_before}"
     if without:
         brokers, have, them = ("broker", "has", "it") if len(without) == 1 else ("brokers", "have", "them")
         passing = f"pass {them} over while another broker in their rack leads a partition"
-        return f"{brokers} {_join(without)} {have} no rack: rack-aware producers {passing}"
+        return f"{brokers} {join_names(without, _NAMED_COUNT)} {have} no rack: rack-aware producers {passing}"
     return f"all brokers are in rack {known[0]}: rack-aware producers {as_before}" if len(known) == 1 else ""
-
-
-def _join(names: list[str] | list[int]) -> str:
-    more = len(names) - _NAMED_COUNT
-    return ", ".join([*map(str, names[:_NAMED_COUNT]), *([f"{more} more"] if more > 0 else [])])

@@ -4,51 +4,40 @@ Each kind of arrivals is asked for the next due time after a `send()` returned; 
 """
 
 from pipeline.compilation import compile_module
-from pipeline.simulator.engine import accumulator
+from pipeline.simulator.engine import accumulator, state
 from pipeline.simulator.engine.batches import estimate_batch_bytes, is_full, measure_varint_bytes
 from pipeline.simulator.engine.client_state import ProducerState
 from pipeline.simulator.engine.completion import is_commit, note_partition
 from pipeline.simulator.engine.partitioners import choose_partition, on_new_batch
 from pipeline.simulator.engine.primitives import count_append, draw, draw_below
 from pipeline.simulator.engine.sender import wake_up
-from pipeline.simulator.engine.state import (
-    MS,
-    NONE,
-    ON_OFF,
-    PERF_TEST,
-    RECORDED,
-    SECOND,
-    SendTarget,
-    Simulation,
-    ThreadState,
-)
 
-_MIN_SLEEP_NS = 2 * MS  # the perf test's `ThroughputThrottler` owes shorter sleeps
+_MIN_SLEEP_NS = 2 * state.MS  # the perf test's `ThroughputThrottler` owes shorter sleeps
 
 
-def find_first_due_ns(sim: Simulation, thread: ThreadState) -> int:
-    if thread.kind == PERF_TEST:
+def find_first_due_ns(sim: state.Simulation, thread: state.ThreadState) -> int:
+    if thread.kind == state.PERF_TEST:
         return _check_end(thread, thread.start_ns)
-    if thread.kind == RECORDED:
+    if thread.kind == state.RECORDED:
         return _check_end(thread, _read_recorded_due_ns(sim, thread))
     thread.due_ns = thread.start_ns
-    if thread.kind == ON_OFF:
+    if thread.kind == state.ON_OFF:
         thread.phase_end_ns = thread.start_ns + draw(sim.distributions[thread.on_ns], thread.gap_stream)
     return _check_end(thread, _find_due_ns(sim, thread, thread.start_ns))
 
 
-def _check_end(thread: ThreadState, due_ns: int) -> int:
+def _check_end(thread: state.ThreadState, due_ns: int) -> int:
     return -1 if 0 < thread.end_ns <= due_ns else due_ns
 
 
-def _find_due_ns(sim: Simulation, thread: ThreadState, returned_ns: int) -> int:
-    if thread.kind == PERF_TEST:
+def _find_due_ns(sim: state.Simulation, thread: state.ThreadState, returned_ns: int) -> int:
+    if thread.kind == state.PERF_TEST:
         return _throttle(sim, thread, returned_ns)
-    if thread.kind == RECORDED:
+    if thread.kind == state.RECORDED:
         thread.tick_count += 1
         return _read_recorded_due_ns(sim, thread)
     thread.due_ns += draw(sim.distributions[thread.gap_ns], thread.gap_stream)
-    if thread.kind == ON_OFF:
+    if thread.kind == state.ON_OFF:
         while thread.due_ns >= thread.phase_end_ns:  # the rest of a gap is carried over into the next phase
             off_ns = draw(sim.distributions[thread.off_ns], thread.gap_stream)
             thread.due_ns += off_ns
@@ -56,38 +45,38 @@ def _find_due_ns(sim: Simulation, thread: ThreadState, returned_ns: int) -> int:
     return thread.due_ns
 
 
-def _throttle(sim: Simulation, thread: ThreadState, returned_ns: int) -> int:
+def _throttle(sim: state.Simulation, thread: state.ThreadState, returned_ns: int) -> int:
     """At once, unless ahead of the rate and the sleep owed is worth it; see `scenario.PerfTest`."""
     count = thread.tick_count  # of records before the last one, as the tool counts
     thread.tick_count += 1
-    elapsed_ms = thread.sent_at_ns // MS - thread.start_ns // MS
+    elapsed_ms = thread.sent_at_ns // state.MS - thread.start_ns // state.MS
     rate = thread.rate_per_s
     if rate == 0 or elapsed_ms <= 0 or count * 1000 <= rate * elapsed_ms:
         return returned_ns
-    thread.deficit_ns += SECOND // rate
+    thread.deficit_ns += state.SECOND // rate
     if thread.deficit_ns < _MIN_SLEEP_NS:
         return returned_ns
-    asked_ns = -(-thread.deficit_ns // MS) * MS
+    asked_ns = -(-thread.deficit_ns // state.MS) * state.MS
     thread.deficit_ns = 0
     return returned_ns + asked_ns + draw(sim.distributions[thread.oversleep_ns], thread.gap_stream)
 
 
-def _read_recorded_due_ns(sim: Simulation, thread: ThreadState) -> int:
+def _read_recorded_due_ns(sim: state.Simulation, thread: state.ThreadState) -> int:
     if thread.tick_count >= thread.recorded_count:
         return -1
     return sim.recorded[thread.first_recorded + thread.tick_count].due_ns
 
 
-def is_fed(thread: ThreadState) -> bool:
+def is_fed(thread: state.ThreadState) -> bool:
     """The record that is due is in memory, and the one after it, whose due time is asked for next; or it is the last."""
     return thread.tick_count + 1 < thread.fed_count
 
 
-def take_record(sim: Simulation, thread: ThreadState, now_ns: int) -> None:
+def take_record(sim: state.Simulation, thread: state.ThreadState, now_ns: int) -> None:
     place = thread.sent_count
     thread.sent_count += 1
     thread.sent_at_ns = now_ns
-    if thread.kind == RECORDED:
+    if thread.kind == state.RECORDED:
         recorded = sim.recorded[thread.first_recorded + place]
         thread.topic = recorded.topic
         thread.partition = recorded.partition
@@ -100,7 +89,7 @@ def take_record(sim: Simulation, thread: ThreadState, now_ns: int) -> None:
     thread.body_bytes = target.body_bytes + measure_varint_bytes(value_bytes) + value_bytes
 
 
-def _choose_target(sim: Simulation, thread: ThreadState) -> SendTarget:
+def _choose_target(sim: state.Simulation, thread: state.ThreadState) -> state.SendTarget:
     low, high = thread.first_target, thread.first_target + thread.target_count - 1
     if low < high:
         drawn = draw_below(thread.target_stream, sim.targets[high].weight)
@@ -113,7 +102,7 @@ def _choose_target(sim: Simulation, thread: ThreadState) -> SendTarget:
     return sim.targets[low]
 
 
-def go_on(sim: Simulation, number: int, now_ns: int) -> int:
+def go_on(sim: state.Simulation, number: int, now_ns: int) -> int:
     """A record or a commit is due, or a thread that waited goes on; returns when its next one is due, or -1."""
     thread = sim.threads[number]
     producer = sim.producers[thread.producer]
@@ -159,7 +148,7 @@ def go_on(sim: Simulation, number: int, now_ns: int) -> int:
     return _return_from_send(sim, producer, thread, returned_ns, now_ns)
 
 
-def _commit(sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int) -> int:
+def _commit(sim: state.Simulation, producer: ProducerState, thread: state.ThreadState, now_ns: int) -> int:
     if thread.is_committing:
         thread.is_committing = False
         return _return_from_send(sim, producer, thread, now_ns, now_ns)
@@ -171,7 +160,7 @@ def _commit(sim: Simulation, producer: ProducerState, thread: ThreadState, now_n
     return -1
 
 
-def _call_send(sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int) -> None:
+def _call_send(sim: state.Simulation, producer: ProducerState, thread: state.ThreadState, now_ns: int) -> None:
     """`send()` is called; the producer's first call fetches metadata, for which all others wait too."""
     if producer.metadata_at_ns < 0:
         producer.metadata_at_ns = now_ns + producer.metadata_ns
@@ -184,7 +173,7 @@ def _call_send(sim: Simulation, producer: ProducerState, thread: ThreadState, no
 
 
 def _do_send(
-    sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int, buffer_bytes: int
+    sim: state.Simulation, producer: ProducerState, thread: state.ThreadState, now_ns: int, buffer_bytes: int
 ) -> accumulator.Outcome:
     """Appends the record a thread sends (`doSend`); the accumulator asks KIP-794's partitioner, this one others."""
     if buffer_bytes == 0:
@@ -201,23 +190,23 @@ def _do_send(
     return accumulator.append(sim, producer, thread, thread.queue, now_ns, buffer_bytes)
 
 
-def _choose_queue(sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int) -> int:
+def _choose_queue(sim: state.Simulation, producer: ProducerState, thread: state.ThreadState, now_ns: int) -> int:
     """The queue of a record's partition, or `NONE` where the built-in partitioner picks it."""
     topic = sim.topics[thread.topic]
     if thread.partition >= 0:
         return topic.first_queue + thread.partition
     if producer.is_built_in:
-        return NONE
+        return state.NONE
     return topic.first_queue + choose_partition(sim, producer, thread, topic, now_ns)
 
 
-def _refuse(sim: Simulation, producer: ProducerState, thread: ThreadState, now_ns: int) -> int:
+def _refuse(sim: state.Simulation, producer: ProducerState, thread: state.ThreadState, now_ns: int) -> int:
     producer.refused_records += 1
     return _return_from_send(sim, producer, thread, now_ns + producer.append_ns, now_ns)
 
 
 def _return_from_send(
-    sim: Simulation, producer: ProducerState, thread: ThreadState, returned_ns: int, now_ns: int
+    sim: state.Simulation, producer: ProducerState, thread: state.ThreadState, returned_ns: int, now_ns: int
 ) -> int:
     """`send()` returns; the thread's next record, or the end."""
     due_ns = -1
@@ -231,7 +220,7 @@ def _return_from_send(
     return due_ns
 
 
-def close(sim: Simulation, producer: ProducerState, now_ns: int) -> None:
+def close(sim: state.Simulation, producer: ProducerState, now_ns: int) -> None:
     producer.is_closing = True
     wake_up(sim, producer, now_ns, now_ns)
 

@@ -74,4 +74,4 @@ def test_names_of_racks_and_zones_do_not_act_in_a_terminal():
 
 def test_brokers_by_the_dozen_without_a_rack_are_counted():
     [said] = describe_zones(brokers_of({0: "a", 1: "b"} | dict.fromkeys(range(2, 20))), ZoneLoads())
-    assert said.startswith("Of brokers 2, 3, 4, 5, 6, 13 more no rack is known")
+    assert said.startswith("Of brokers 2, 3, 4, 5, 6 and 13 more no rack is known")

@@ -77,5 +77,5 @@ def test_records_with_a_key_go_where_their_hash_says():
 def test_two_hundred_racks_are_not_all_named():
     racks = {number: f"r{number:03}" for number in range(200)}
     told = describe_racks("x", racks)
-    assert told.startswith("no broker is in rack x (there are r000, r001, r002, r003, r004, 195 more)")
+    assert told.startswith("no broker is in rack x (there are r000, r001, r002, r003, r004 and 195 more)")
     assert describe_racks("r007", racks) == ""
