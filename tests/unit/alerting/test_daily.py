@@ -63,7 +63,7 @@ def test_a_line_for_each_cluster_once_a_day_and_those_in_need_first(tmp_path):
         "                                                         arrival), source_4",
         "                                                         (source arrival),",
         "                                                         source_3 (source",
-        "                                                         arrival), 2 more",
+        "                                                         arrival) and 2 more",
         "> hot       incidents   1 of 1440  2026-11-21 09:00 UTC  source_1 (source",
         "                                                         arrival)",
         "  recorded  well        2 of 1440  2026-10-22 09:05 UTC",
