@@ -23,14 +23,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     schema = describe_schema()
-    settings = list(_list_settings(schema, schema, ""))
+    settings = list(list_settings(schema, schema))
     if args.schema:
         args.json = True
-    print_answer(args, schema if args.schema else {"settings": settings}, lambda: "".join(map(_as_text, settings)))
+    print_answer(
+        args, schema if args.schema else {"settings": settings}, lambda: "".join(map(describe_setting, settings))
+    )
     return 0
 
 
-def _as_text(setting: Schema) -> str:
+def describe_setting(setting: Schema) -> str:
     default = setting["default"] if setting["default"] in ("", "required") else f"default {setting['default']}"
     if len(default) > _WIDTH:  # such as the set of candidates
         default = "default: a set of its own, see --json"
@@ -39,16 +41,17 @@ def _as_text(setting: Schema) -> str:
     return "\n".join(filter(str.strip, (head, meaning))) + "\n"
 
 
-def _list_settings(schema: Schema, root: Schema, prefix: str) -> Iterator[Schema]:
+def list_settings(schema: Schema, root: Schema, prefix: str = "") -> Iterator[Schema]:
+    """Key, type, default and meaning of every property in a schema of pydantic's."""
     required = schema.get("required", ())
     for name, value in schema.get("properties", {}).items():
         key, sections = f"{prefix}{name}", list(_sections(value, root, f"{prefix}{name}"))
         is_section = isinstance(value.get("default"), dict) and sections
         default = "required" if name in required else "" if is_section else json.dumps(value.get("default"))
-        meaning = value.get("description", "")
+        meaning = " ".join(value.get("description", "").split())
         yield {"key": key, "type": _name_type(value, root), "default": default, "meaning": meaning}
         for path, below in sections:
-            yield from _list_settings(below, root, f"{path}.")
+            yield from list_settings(below, root, f"{path}.")
 
 
 def _sections(schema: Schema, root: Schema, key: str) -> Iterator[tuple[str, Schema]]:
@@ -56,9 +59,9 @@ def _sections(schema: Schema, root: Schema, key: str) -> Iterator[tuple[str, Sch
         yield key, root["$defs"][schema["$ref"].rpartition("/")[2]]
     for below in (*schema.get("anyOf", ()), *schema.get("allOf", ())):
         yield from _sections(below, root, key)
-    for below in schema.get("oneOf", ()):  # sources, each of a kind
+    for below in schema.get("oneOf", ()):  # such as sources, each of a kind
         kind = root["$defs"][below["$ref"].rpartition("/")[2]]
-        yield f"{key}{{{kind['properties']['kind']['const']}}}", kind
+        yield f"{key}{{{_name_type(kind['properties']['kind'], root)}}}", kind
     if "items" in schema:
         yield from _sections(schema["items"], root, f"{key}[]")
     if isinstance(schema.get("additionalProperties"), dict):

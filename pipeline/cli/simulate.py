@@ -22,6 +22,12 @@ if TYPE_CHECKING:  # they load Arrow and Numba
     from pipeline.simulator.scenario.scenario_section import Evidence
     from pipeline.simulator.summary import Range, VariantSummary
 
+_SCENARIO_FILE = """\
+A scenario file is YAML. Times say their unit; files are looked for in its folder. What is a mapping or a number is a quantity:
+a number; quantiles, straight lines between: {0: 0.1, 0.5: 0.2, 0.99: 2, 1: 5}; or its mean where it is exponential:
+{exponential: 0.3}. Configs that a version of the client has, but that do not touch partitions, batches or times, are
+accepted, with a note.
+"""
 _MOST_SEEDS = 100_000
 _PLOT_FORMATS = ("png", "svg", "pdf")
 
@@ -39,7 +45,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from pipeline.simulator.scenario.scenario_file import list_built_ins, load_scenario  # Arrow and Numba
-    from pipeline.simulator.scenario.scenario_section import format_schema
 
     if args.schema:
         sys.stdout.write(format_schema())
@@ -67,6 +72,15 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"{args.plot}: {error.strerror}") from error
     print_answer(args, describe_scenario(scenario, summaries), lambda: format_summaries(scenario, summaries))
     return 0
+
+
+def format_schema() -> str:
+    """Every key of a scenario file, with its type, default and meaning."""
+    from pipeline.cli.config import describe_setting, list_settings
+    from pipeline.simulator.scenario.scenario_section import ScenarioSection
+
+    schema = ScenarioSection.model_json_schema()
+    return f"{_SCENARIO_FILE}\n{''.join(map(describe_setting, list_settings(schema, schema)))}"
 
 
 def _check_options(args: argparse.Namespace) -> None:

@@ -48,7 +48,7 @@ def back_test(
         reasons = reasons or [Caveat.NOT_PREDICTED.say()]
     else:
         shares, doubts[SHARES] = _compare_shares(recorded, simulated)
-        row |= {"seed_count": simulated.seed_count, **shares}
+        row |= {"seed_count": len(simulated.runs), **shares}
         row |= _compare("records_per_batch", "", recorded.records_per_batch, simulated.records_per_batch())
         row |= _compare("latency_avg", "_ms", latency_avg_ms, simulated.client_latency_ms())
         doubts[SHARES] += doubt_width(simulated)

@@ -13,7 +13,6 @@ from pipeline.model.promise import Trust, format_trust
 from pipeline.replay.back_tests import LATENCY, SHARES, TRUSTS, doubt_width
 from pipeline.replay.keyed.sums import KeyTotals
 from pipeline.replay.keyed.topics import AS_RECORDED, BaselineSource, KeyedOutcome, KeyedTopic
-from pipeline.replay.leaders import DrawnLeaders, draw_leaders
 from pipeline.replay.loads import Estimate, count_seeds, known_loads, measure_effective_partitions, measure_peak_to_mean
 from pipeline.replay.recorded import RecordedTopic
 from pipeline.replay.simulated.runs import CELL_LOG_BYTES
@@ -35,7 +34,7 @@ def comparison_row(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Row)
     runs, placing, keys = outcome.runs, outcome.placing_runs, outcome.keys
     row = _describe_recorded(topic, outcome)
     if topic.keyed is not None and keys is not None and keys.strategy is not None:
-        broker_peak = draw_topic_leaders(topic.recorded, keys.partition_count).measure_peak(keys.sizes)
+        broker_peak = topic.recorded.draw_leaders(keys.partition_count).measure_peak(keys.sizes)
         row |= {
             "keyless_rule": keys.keyless_rule,
             "unknown_record_count": keys.unknown_record_count,
@@ -85,9 +84,7 @@ def _describe_recorded(topic: ReplayedTopic, outcome: CandidateOutcome) -> Row:
         "keyless_record_count": recorded.keyless_count,
         "baseline_peak_to_mean": measure_peak_to_mean(loads).value,
         "baseline_effective_partitions": measure_effective_partitions(loads).value,
-        "baseline_broker_peak_to_mean": draw_topic_leaders(recorded, max(recorded.leaders) + 1)
-        .measure_peak(loads)
-        .value,
+        "baseline_broker_peak_to_mean": recorded.draw_leaders(max(recorded.leaders) + 1).measure_peak(loads).value,
         "baseline_records_per_batch": recorded.records_per_batch,
         "top_keys": {},
     }
@@ -136,7 +133,7 @@ def _describe_runs(runs: SimulatedTopic) -> Row:
     lost = count_seeds(run.failed_count + run.refused_count for run in runs.runs.values())
     low, median, high = (int(part.sum()) for part in runs.log_sizes)
     return {
-        "seed_count": runs.seed_count,
+        "seed_count": len(runs.runs),
         "replayed_record_count_low": replayed.low,
         "replayed_record_count_high": replayed.high,
         **lost.columns("lost_record_count"),
@@ -213,8 +210,3 @@ def _limit_back_test(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterato
     in_use = sorted({session.baseline.strategy for session in topic.sessions if session.baseline.strategy})
     if outcome.placing_runs is not None and outcome.partitioner and in_use and outcome.partitioner not in in_use:
         yield Caveat.PARTITIONER_NOT_TESTED.say(candidate=outcome.partitioner, in_use=" and ".join(in_use))
-
-
-def draw_topic_leaders(recorded: RecordedTopic, partition_count: int) -> DrawnLeaders:
-    count = max(recorded.leaders) + 1
-    return draw_leaders(recorded.leaders, recorded.broker_ids, recorded.topic, count, partition_count)

@@ -44,10 +44,8 @@ class DrawnLeaders(NamedTuple):
         return sums
 
 
-def draw_leaders(
-    known: Mapping[int, int], broker_ids: Sequence[int], topic: str, topic_count: int, partition_count: int
-) -> DrawnLeaders:
-    """Leaders of a topic's partitions under a partition count; `topic_count` is how many it has.
+def draw_leaders(known: Mapping[int, int], broker_ids: Sequence[int], topic: str, partition_count: int) -> DrawnLeaders:
+    """Leaders of a topic's partitions under a partition count, given those of all that it has, or -1.
 
     Partitions that are added leave the others where they are; fewer partitions mean a topic made anew. New ones are placed
     as Kafka's `StripedReplicaPlacer` does: the brokers in random order, each taken once before any is taken again. Racks
@@ -55,6 +53,7 @@ def draw_leaders(
     """
     brokers = tuple(sorted({*broker_ids, *(leader for leader in known.values() if leader >= 0)}))
     index_of = {broker: number for number, broker in enumerate(brokers)}
+    topic_count = max(known, default=-1) + 1
     kept = topic_count if partition_count >= topic_count else 0
     draws = 1 if kept == partition_count or not brokers else DRAWS
     leaders = np.full((draws, partition_count), -1, dtype=np.int64)

@@ -14,6 +14,7 @@ from pipeline.calibration.within_ms import Pattern
 from pipeline.config.replay import Candidate
 from pipeline.config.sections import Zones
 from pipeline.model.window import TimeWindow
+from pipeline.replay.leaders import DrawnLeaders, draw_leaders
 from pipeline.simulator.clients.client import Compression
 
 SLOTS = 240  # parts of a window in which a session's bytes are counted: a quarter of a second of a minute
@@ -155,6 +156,9 @@ class RecordedTopic:
     log_sizes: NDArray[np.int64]
     broker_log_sizes: Mapping[int, int]
     keyless_count: int
+
+    def draw_leaders(self, partition_count: int) -> DrawnLeaders:
+        return draw_leaders(self.leaders, self.broker_ids, self.topic, partition_count)
 
     @property
     def partition_count(self) -> int:

@@ -12,7 +12,7 @@ from pipeline.calibration.partitioner.settings import Setting
 from pipeline.calibration.service.model import Parameter, ServiceModel, mean_of
 from pipeline.model.window import NS_PER_MS, instant_of
 from pipeline.replay.back_tests import back_test
-from pipeline.replay.comparison import SHORT_ID, comparison_row, draw_topic_leaders
+from pipeline.replay.comparison import SHORT_ID, comparison_row
 from pipeline.replay.keyed.plan import FAMILIES
 from pipeline.replay.keyed.sums import RECORDS
 from pipeline.replay.keyed.topics import AS_RECORDED, KeyedOutcome, KeyedTopic
@@ -134,7 +134,7 @@ def partition_rows(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[
             "partition": partition,
             "partitioner": partitioner or AS_RECORDED,
             "partition_count": count,
-            "seed_count": runs.seed_count if runs else 1,
+            "seed_count": len(runs.runs) if runs else 1,
             "leader_id": recorded.leaders.get(partition, -1) if count >= led else -1,
             **source.records.columns("record_count", number),
             **source.sizes.columns("size_bytes", number),
@@ -177,14 +177,12 @@ def broker_rows(topic: ReplayedTopic, outcome: CandidateOutcome) -> Iterator[Row
         # leaderless partitions have no broker: then brokers hold less than was recorded
         is_led = all(leader >= 0 for leader in recorded.leaders.values())
         was = recorded.records, recorded.sizes
-        totals = (runs.record_total, runs.size_total) if is_led else (None, None)
-        loads = [
-            runs.by_broker(column, total) for column, total in zip((CELL_RECORDS, CELL_BYTES), totals, strict=True)
-        ]
+        placed = ((CELL_RECORDS, runs.records), (CELL_BYTES, runs.sizes))
+        loads = [runs.by_broker(column, int(of.median.sum()) if is_led else None) for column, of in placed]
         broker_ids, shares = runs.broker_ids, runs.shares(CELL_BYTES, of_brokers=True)
         is_drawn = runs.partition_count != recorded.partition_count
     elif keys is not None:
-        drawn, was = draw_topic_leaders(recorded, keys[1].partition_count), tuple(keys[0].recorded.T)
+        drawn, was = recorded.draw_leaders(keys[1].partition_count), tuple(keys[0].recorded.T)
         loads = [drawn.sum_by_broker(part) for part in (keys[1].records, keys[1].sizes)]
         broker_ids, size_bytes = drawn.broker_ids, int(keys[1].sizes.median.sum())
         ends = np.stack([loads[1].median, loads[1].low, loads[1].high], axis=1) / max(1, size_bytes)

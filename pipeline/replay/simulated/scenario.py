@@ -66,7 +66,7 @@ class GroupScenario:
         topics = []
         for topic, count in zip(group.topics, self.partition_counts, strict=True):
             known = dict(enumerate(topic.leaders))
-            drawn = draw_leaders(known, group.broker_ids, topic.topic, len(topic.leaders), count)
+            drawn = draw_leaders(known, group.broker_ids, topic.topic, count)
             row = drawn.leaders[seed % len(drawn.leaders)]
             leaders = tuple(index_of[drawn.broker_ids[leader]] if leader >= 0 else -1 for leader in row.tolist())
             topics.append(scenario.Topic(f"{topic.topic} {topic.topic_id}".strip(), leaders))

@@ -49,23 +49,15 @@ class SimulatedTopic:
 
     @cached_property
     def records(self) -> Loads:
-        """By partition; they sum to `record_total`."""
-        return spread_over_seeds(self.cells(CELL_RECORDS), self.record_total, error=self.error.share)
+        """By partition; they sum to the recorded records, less the part that the runs put into no partition."""
+        total = round(int(self.recorded.records.sum()) * self._placed_ratio)
+        return spread_over_seeds(self.cells(CELL_RECORDS), total, error=self.error.share)
 
     @cached_property
     def sizes(self) -> Loads:
-        """Bytes before compression, without batch headers; they sum to `size_total`."""
-        return spread_over_seeds(self.cells(CELL_BYTES), self.size_total, error=self.error.share)
-
-    @property
-    def record_total(self) -> int:
-        """The recorded records, less the part that the runs put into no partition."""
-        return round(int(self.recorded.records.sum()) * self._placed_ratio)
-
-    @property
-    def size_total(self) -> int:
-        """The same of their bytes."""
-        return round(int(self.recorded.sizes.sum()) * self._placed_ratio)
+        """The same of their bytes before compression, without batch headers."""
+        total = round(int(self.recorded.sizes.sum()) * self._placed_ratio)
+        return spread_over_seeds(self.cells(CELL_BYTES), total, error=self.error.share)
 
     @cached_property
     def _placed_ratio(self) -> float:
@@ -81,10 +73,6 @@ class SimulatedTopic:
     @property
     def partition_count(self) -> int:
         return int(self._cells.shape[1])
-
-    @property
-    def seed_count(self) -> int:
-        return len(self.runs)
 
     @cached_property
     def _cells(self) -> NDArray[np.int64]:

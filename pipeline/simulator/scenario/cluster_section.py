@@ -74,14 +74,14 @@ class BrokerSection(quantities.ScenarioPart):
     """broker.rack"""
     capacity: float = Field(1, ge=0.001, le=1_000)
     """twice as high: service takes half as long, the fair share is twice as large"""
-    delay_ms: quantities.Delay = Steps()
+    delay_ms: quantities.Delay = Field(Steps(), json_schema_extra={"default": 0})
     """held back before every produce response; or, over time, a schedule [{at_s: 0, ms: 0}, {at_s: 30, ms: 20}], an even
     series {every_s: 1, ms: [0, 3, 20]}, or {file: delays.csv} with columns at_s and ms"""
     service: ServiceSection | None = None
     """as measured on brokers 4.1.1, loopback, where not given"""
     handlers: int = Field(0, ge=0, lt=2**31)
     """requests in service at a time; 0 is no limit"""
-    replica_wait_ms: quantities.QuantityMs = ZERO
+    replica_wait_ms: quantities.QuantityMs = Field(ZERO, json_schema_extra={"default": 0})
     """with acks=all: until the in-sync replicas have the batches"""
     quota_bytes_per_s: int | None = Field(None, ge=1, lt=2**63)
     """producer_byte_rate of each client"""

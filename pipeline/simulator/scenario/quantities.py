@@ -24,7 +24,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class ScenarioPart(Section):
-    """A part of a scenario file; `format_schema` prints the text under each field."""
+    """A part of a scenario file; `simulate --schema` prints the text under each field."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 

@@ -102,9 +102,8 @@ def _spread(records_per_s: float, *, is_random: bool) -> Distribution:
 
 
 class PerfTestArrivals(ScenarioPart):
-    """Arrivals of kafka-producer-perf-test --throughput: in bursts; 0 is no throttle."""
-
     kind: Literal["perf_test"]
+    """as of kafka-producer-perf-test --throughput: in bursts; 0 records_per_s is no throttle"""
     records_per_s: int = Field(ge=0, le=_MOST_RATE_PER_S)
 
     def build(self) -> scenario.Arrivals:
@@ -112,9 +111,8 @@ class PerfTestArrivals(ScenarioPart):
 
 
 class SteadyArrivals(ScenarioPart):
-    """Evenly spaced, or a Poisson process."""
-
     kind: Literal["constant", "poisson"]
+    """evenly spaced, or a Poisson process"""
     records_per_s: Rate
 
     def build(self) -> scenario.Arrivals:
@@ -122,9 +120,8 @@ class SteadyArrivals(ScenarioPart):
 
 
 class OnOffArrivals(ScenarioPart):
-    """Records come while on, and not while off."""
-
     kind: Literal["on_off"]
+    """records come while on, and not while off"""
     records_per_s: Rate
     on_s: QuantityS
     off_s: QuantityS
@@ -135,10 +132,9 @@ class OnOffArrivals(ScenarioPart):
 
 
 class RecordedArrivals(ScenarioPart):
-    """A .parquet or .csv file with columns at_ms, value_bytes; where there, key and partition."""
-
     kind: Literal["recorded"]
     file: ExistingFile
+    """.parquet or .csv with columns at_ms, value_bytes; where there, key and partition"""
 
 
 class KeysSection(ScenarioPart):

@@ -4,15 +4,10 @@ import re
 
 import pytest
 
+from pipeline.cli.simulate import format_schema
 from pipeline.simulator.scenario.cluster_section import BrokerSection, TopicSection
 from pipeline.simulator.scenario.scenario_file import parse_scenario
-from pipeline.simulator.scenario.scenario_section import (
-    Evidence,
-    ProducerSection,
-    ScenarioSection,
-    VariantSection,
-    format_schema,
-)
+from pipeline.simulator.scenario.scenario_section import Evidence, ProducerSection, ScenarioSection, VariantSection
 from pipeline.simulator.scenario.traffic_section import TrafficSection
 
 EVERY_KEY = """\
