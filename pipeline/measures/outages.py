@@ -89,7 +89,16 @@ def find_outages(
     asked: dict[int, list[tuple[int, bool]]] = defaultdict(list)
     for broker_id, at_ms, is_away in observations:
         asked[broker_id].append((at_ms, is_away))
-    spans = _end_by_answers(led, asked)
+    away_ms = {broker_id: sorted(at_ms for at_ms, is_away in of if is_away) for broker_id, of in asked.items()}
+    spans: list[LedSpan] = []
+    for span in sorted(led, reverse=True):
+        answers_ms, last_ms = away_ms.get(span.leader_id, []), span.last_ms
+        number = bisect_left(answers_ms, span.first_ms)
+        if number < len(answers_ms) and answers_ms[number] < last_ms:
+            # it goes past an answer that its leader is away: clients stamped ahead, it ended when the next began
+            next_ms = spans[-1].first_ms if spans and spans[-1].place == span.place else span.first_ms
+            last_ms = max(span.first_ms, min(answers_ms[number], next_ms))
+        spans.append(span._replace(last_ms=last_ms))
     successors = _first_of_successors(spans)
     outages = [
         outage
@@ -183,20 +192,6 @@ def _outages_of(
     signs = [at_ms for at_ms, is_away in answers if not is_away]
     signs += [sign for span in own for sign in (span.first_ms, span.last_ms)]
     return [replace(one, back_ms=min((sign for sign in signs if sign > one.last_ms), default=None)) for one in outages]
-
-
-def _end_by_answers(led: Iterable[LedSpan], asked: Mapping[int, Sequence[tuple[int, bool]]]) -> list[LedSpan]:
-    """Spans, those that go past an answer that their leader is away cut to when the next began: clients stamped ahead."""
-    away_ms = {broker_id: sorted(at_ms for at_ms, is_away in of if is_away) for broker_id, of in asked.items()}
-    ended: list[LedSpan] = []
-    for span in sorted(led, reverse=True):
-        answers_ms, last_ms = away_ms.get(span.leader_id, []), span.last_ms
-        number = bisect_left(answers_ms, span.first_ms)
-        if number < len(answers_ms) and answers_ms[number] < last_ms:
-            next_ms = ended[-1].first_ms if ended and ended[-1].place == span.place else span.first_ms
-            last_ms = max(span.first_ms, min(answers_ms[number], next_ms))
-        ended.append(span._replace(last_ms=last_ms))
-    return ended
 
 
 def _first_of_successors(spans: Iterable[LedSpan]) -> dict[int, list[int]]:

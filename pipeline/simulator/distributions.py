@@ -84,7 +84,13 @@ def list_probabilities() -> tuple[float, ...]:
 
 def make_quantile_table(points: Sequence[tuple[float, int]]) -> NDArray[np.int64]:
     """The table of a distribution known at points of rising probability, 0 to 1, and value; `InputError` for others."""
-    _check_points(points)
+    if len(points) < 2 or points[0][0] != 0.0 or points[-1][0] != 1.0:
+        raise InputError(f"quantiles {list(points)!r}; expected a point at probability 0 first and one at 1 last")
+    for (before_p, before), (after_p, after) in pairwise(points):
+        if after_p < before_p or after < before:
+            raise InputError(f"quantile {after} at {after_p} after {before} at {before_p}; expected both to rise")
+    if points[0][1] < 0 or points[-1][1] > MAX_TABLE_VALUE:
+        raise InputError(f"quantiles from {points[0][1]} to {points[-1][1]}; expected 0 to {MAX_TABLE_VALUE}")
     known = np.array([probability for probability, _ in points])
     values = np.array([value for _, value in points], np.int64)
     wanted = np.array(list_probabilities())
@@ -95,16 +101,6 @@ def make_quantile_table(points: Sequence[tuple[float, int]]) -> NDArray[np.int64
     table: NDArray[np.int64] = low + (span * ratio).astype(np.int64)
     table[0], table[-1] = values[0], values[-1]  # the distribution may jump there
     return table
-
-
-def _check_points(points: Sequence[tuple[float, int]]) -> None:
-    if len(points) < 2 or points[0][0] != 0.0 or points[-1][0] != 1.0:
-        raise InputError(f"quantiles {list(points)!r}; expected a point at probability 0 first and one at 1 last")
-    for (low_p, low), (high_p, high) in pairwise(points):
-        if high_p < low_p or high < low:
-            raise InputError(f"quantile {high} at {high_p} after {low} at {low_p}; expected both to rise")
-    if points[0][1] < 0 or points[-1][1] > MAX_TABLE_VALUE:
-        raise InputError(f"quantiles from {points[0][1]} to {points[-1][1]}; expected 0 to {MAX_TABLE_VALUE}")
 
 
 @functools.cache

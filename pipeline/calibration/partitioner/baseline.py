@@ -84,7 +84,15 @@ def identify_baseline(
     """
     evidence = _read_racks(traffic, batches, partition_count, key_family, racks or {})
     if configured is not None:
-        evidence = _take_configured(evidence, configured)
+        # the version is the data's or the usual one
+        choice, rule = evidence.choice, clients.rule_of(configured)
+        if choice is None or choice.strategy != configured:
+            choice = clients.find_choice(configured) or clients.assume_client(configured)
+        notes = evidence.notes
+        ranked = evidence.order.rank() if evidence.order and evidence.rule else {}
+        if rule and rule is not evidence.rule and ranked and ranked.get(rule, 0.0) < CHANCE_LEVEL:
+            notes = (*notes, Caveat.OTHER_STRATEGY.say(strategy=configured, reason=evidence.reason))
+        evidence = replace(evidence, choice=choice, confidence=1.0, runner_up="", notes=notes)
     choice = evidence.choice
     if choice is None:
         return Baseline(None, "", "", "", {}, 0.0, "", Origin.NONE, evidence.reason, evidence.notes)
@@ -228,18 +236,6 @@ def _explain_silence(partition_count: int, order: RuleEvidence | None) -> str:
     if order is None:
         return "no record without a key, and no known hash explains the keys"
     return f"{order.event_count} batches after another; expected {LEAST_SAMPLE} or more"
-
-
-def _take_configured(evidence: _Evidence, strategy: str) -> _Evidence:
-    """Takes the strategy of the configuration; the version is the data's or the usual one."""
-    choice, rule = evidence.choice, clients.rule_of(strategy)
-    if choice is None or choice.strategy != strategy:
-        choice = clients.find_choice(strategy) or clients.assume_client(strategy)
-    notes = evidence.notes
-    ranked = evidence.order.rank() if evidence.order and evidence.rule else {}
-    if rule and rule is not evidence.rule and ranked and ranked.get(rule, 0.0) < CHANCE_LEVEL:
-        notes = (*notes, Caveat.OTHER_STRATEGY.say(strategy=strategy, reason=evidence.reason))
-    return replace(evidence, choice=choice, confidence=1.0, runner_up="", notes=notes)
 
 
 def find_client_rack(traffic: SessionTraffic, batches: SessionBatches, racks: Mapping[int, str]) -> str:

@@ -142,7 +142,11 @@ def _change(candidate: Candidate, baseline: Baseline, zone: str) -> tuple[str, s
         strategy = baseline.strategy
     client, version = named or _fitting_version(strategy, baseline)
     if client != baseline.client:
-        config = _translate(baseline)
+        # settings that Java clients and librdkafka share by name
+        shared = {"queue.buffering.max.ms": "linger.ms", "compression.codec": "compression.type"}
+        kept = ("linger.ms", "compression.type", "acks", "transactional.id")
+        renamed = {shared.get(name, name): text for name, text in baseline.config.items()}
+        config: Config = {name: text for name, text in renamed.items() if name in kept}
     else:
         config = _carried(baseline) if named is None else _given(baseline)
     config |= candidate.config
@@ -194,11 +198,3 @@ def _carried(baseline: Baseline) -> Config:
             if name not in config and key.covers(baseline.version) and key.default:
                 config[name] = key.default
     return {name: text for name, text in config.items() if not name.startswith("partitioner.")}
-
-
-def _translate(baseline: Baseline) -> Config:
-    """Translates settings that Java clients and librdkafka share by name."""
-    shared = {"queue.buffering.max.ms": "linger.ms", "compression.codec": "compression.type"}
-    config = {shared.get(name, name): text for name, text in baseline.config.items()}
-    kept = ("linger.ms", "compression.type", "acks", "transactional.id")
-    return {name: text for name, text in config.items() if name in kept}

@@ -147,34 +147,34 @@ def _resolve_java(read: ProducerConfiguration, strategy: str) -> dict[str, Any]:
     values, number = read.values, read.number
     placement, is_adaptive, ignores_keys = PLACEMENTS[strategy]
     is_idempotent = _is_idempotent(read)
-    return {
-        **read.fields(),
-        **read.backoff((3, 7)),
-        "placement": placement,
-        "is_adaptive": is_adaptive and values.get("partitioner.adaptive.partitioning.enable") is not False,
-        "client_rack": _resolve_rack(read, strategy, placement),
-        "ignores_keys": ignores_keys
-        or (values["partitioner.class"] is None and bool(values.get("partitioner.ignore.keys"))),
-        "batch_bytes": max(1, read.whole("batch.size")),
-        "acks": -1 if is_idempotent or values["acks"] in ("all", "-1") else int(str(values["acks"])),
-        "is_idempotent": is_idempotent,
-        "retry_count": _MOST_INT if is_idempotent and "retries" not in read.given else read.whole("retries"),
-        "delivery_timeout_ns": _resolve_delivery_timeout_ms(read) * MS,
-        "drains_from_shared_index": number < (3, 3),
-        "throttles_itself": number >= (2,),
-        "is_transactional": values.get("transactional.id") is not None,
-        "adds_partitions": values.get("transactional.id") is not None and number < (4,),
-    }
-
-
-def _resolve_rack(read: ProducerConfiguration, strategy: str, placement: str) -> str:
     is_set = bool(read.values.get("partitioner.rack.aware"))
     rack = str(read.values.get("client.rack") or "")
     if (is_set or strategy == RACK_AWARE) and not rack.strip():
         expected = "the client's rack, as its brokers name theirs: partitioner.rack.aware demands it"
         raise read.refuse("client.rack", expected)
     is_built_in = placement == "BUILT_IN" and read.values["partitioner.class"] is None
-    return rack if strategy == RACK_AWARE or (is_set and is_built_in) else ""
+    # before 2.1 a batch may wait as long as a request may take; later the whole delivery has its own limit
+    least_ms = min(_MOST_INT, read.whole("linger.ms") + read.whole("request.timeout.ms"))
+    if "delivery.timeout.ms" in read.given and read.whole("delivery.timeout.ms") < least_ms:
+        raise read.refuse("delivery.timeout.ms", f"at least linger.ms + request.timeout.ms, {least_ms}")
+    return {
+        **read.fields(),
+        **read.backoff((3, 7)),
+        "placement": placement,
+        "is_adaptive": is_adaptive and values.get("partitioner.adaptive.partitioning.enable") is not False,
+        "client_rack": rack if strategy == RACK_AWARE or (is_set and is_built_in) else "",
+        "ignores_keys": ignores_keys
+        or (values["partitioner.class"] is None and bool(values.get("partitioner.ignore.keys"))),
+        "batch_bytes": max(1, read.whole("batch.size")),
+        "acks": -1 if is_idempotent or values["acks"] in ("all", "-1") else int(str(values["acks"])),
+        "is_idempotent": is_idempotent,
+        "retry_count": _MOST_INT if is_idempotent and "retries" not in read.given else read.whole("retries"),
+        "delivery_timeout_ns": max(least_ms, read.whole("delivery.timeout.ms")) * MS,
+        "drains_from_shared_index": number < (3, 3),
+        "throttles_itself": number >= (2,),
+        "is_transactional": values.get("transactional.id") is not None,
+        "adds_partitions": values.get("transactional.id") is not None and number < (4,),
+    }
 
 
 def _is_idempotent(read: ProducerConfiguration) -> bool:
@@ -198,15 +198,6 @@ def _is_idempotent(read: ProducerConfiguration) -> bool:
     if wants and few_acks:
         raise read.refuse("acks", "all with idempotence, or enable.idempotence false")
     return not (no_retries or few_acks or too_many)
-
-
-def _resolve_delivery_timeout_ms(read: ProducerConfiguration) -> int:
-    """Before 2.1 a batch may wait as long as a request may take; later the whole delivery has its own limit."""
-    least_ms = min(_MOST_INT, read.whole("linger.ms") + read.whole("request.timeout.ms"))
-    name = "delivery.timeout.ms"
-    if name in read.given and read.whole(name) < least_ms:
-        raise read.refuse(name, f"at least linger.ms + request.timeout.ms, {least_ms}")
-    return max(least_ms, read.whole(name))
 
 
 def _choose_librdkafka_strategy(read: ProducerConfiguration) -> str:
