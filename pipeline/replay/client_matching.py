@@ -7,14 +7,12 @@ from typing import TypeVar
 
 from pipeline.calibration.limits import ALIKE
 from pipeline.model.cluster import NO_LEADER
-from pipeline.replay.recorded import MOST_SESSIONS, MetricsClient, ProducerSession, Recording, Row, SessionKey
+from pipeline.replay.recorded import MOST_SESSIONS, ClientNode, MetricsClient, ProducerSession, Recording, SessionKey
 
 ProducerKey = tuple[int, int, str, str]
 """Start of the window, producer id; topic and topic id where producers are pooled, else ""."""
 Producer = TypeVar("Producer", bound=Hashable)
 Client = TypeVar("Client", bound=Hashable)
-
-_REQUEST_BYTES = 34 + 16  # of a Produce request (v9 and later) what is neither batch nor client id; 16 are the topic's
 
 
 def pool_clients(
@@ -34,10 +32,9 @@ def pool_clients(
     sizes: Counter[MetricsClient] = Counter()
     for start_ms in stored.keys() & nodes.keys():
         for client in nodes[start_ms].keys() - set(matched.values()):
-            for row in nodes[start_ms][client]:
-                size = round(batch_bytes(row)) if row["outgoing_bytes"] is not None else 0
-                sent[start_ms][row["broker_id"]] += size
-                sizes[client] += size
+            for node in nodes[start_ms][client]:
+                sent[start_ms][node.broker_id] += round(node.batch_bytes)
+                sizes[client] += round(node.batch_bytes)
     if _compare(stored, sent)[0] > ALIKE:  # requests carry more than batches, and scrapes do not end with the window
         return {}
     return {producer: tuple(sorted(sizes, key=lambda client: (-sizes[client], client)))}
@@ -50,7 +47,7 @@ def producer_of(key: SessionKey) -> ProducerKey:
 
 
 def match_sessions(
-    sessions: Sequence[ProducerSession], nodes: Mapping[int, Mapping[MetricsClient, Sequence[Row]]]
+    sessions: Sequence[ProducerSession], nodes: Mapping[int, Mapping[MetricsClient, Sequence[ClientNode]]]
 ) -> dict[tuple[int, str, str], MetricsClient]:
     """Each producer's client, as far as one fits."""
     stored: dict[tuple[int, str, str], dict[int, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
@@ -58,10 +55,9 @@ def match_sessions(
         stored[producer_of(session.key)[1:]][session.start_ms].update(session.bytes_by_broker)
     sent: dict[MetricsClient, dict[int, dict[int, float]]] = defaultdict(dict)
     for start_ms in sorted({session.start_ms for session in sessions} & nodes.keys()):
-        for client, rows in sorted(nodes[start_ms].items()):
-            known = [row for row in rows if row["outgoing_bytes"] is not None]
-            if known:
-                sent[client][start_ms] = {row["broker_id"]: batch_bytes(row) for row in known}
+        for client, of_client in sorted(nodes[start_ms].items()):
+            if known := [node for node in of_client if node.outgoing_bytes is not None]:
+                sent[client][start_ms] = {node.broker_id: node.batch_bytes for node in known}
     kept = _choose_clients(sent)
     return match_clients(stored, {client: loads for client, loads in sent.items() if client in kept})
 
@@ -128,14 +124,3 @@ def _differ(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float:
     rests = [theirs.get(broker, 0) - ours.get(broker, 0) for broker in {*ours, *theirs} - {NO_LEADER}]
     surplus = sum(rest for rest in rests if rest > 0)
     return sum(-rest for rest in rests if rest < 0) + abs(surplus - ours.get(NO_LEADER, 0))
-
-
-def sum_row_bytes(rows: Sequence[Row]) -> float:
-    """Bytes of batches in all rows of `silver.producer_nodes` that have them."""
-    return sum(batch_bytes(row) for row in rows if row["outgoing_bytes"] is not None)
-
-
-def batch_bytes(row: Row) -> float:
-    """Of what a row says was sent, what is no request's own."""
-    overhead_bytes = _REQUEST_BYTES + len(row["client_id"].encode())
-    return max(0.0, float(row["outgoing_bytes"] - overhead_bytes * (row["request_count"] or 0)))

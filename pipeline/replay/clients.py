@@ -12,7 +12,7 @@ from pipeline.calibration.partitioner.switch_rules import SwitchRule
 from pipeline.partitioners.registry import STRATEGIES, list_families
 from pipeline.partitioners.strategy import parse_version, read_kafka_version
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import MetricsClient, ProducerSession, Recording, Row, SessionKey
+from pipeline.replay.recorded import ClientNode, MetricsClient, ProducerSession, Recording, SessionKey
 from pipeline.simulator.clients.client import ANY_RACK
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, OLDEST, find_config
 
@@ -31,9 +31,9 @@ def name_versions(
     for session in sessions:
         nodes = recording.nodes.get(session.start_ms, {})
         told = {
-            _read_client(row, has_requests=client in recording.requests)
+            _read_client(node, has_requests=client in recording.requests)
             for client in metrics[session.key].clients
-            for row in nodes.get(client, ())
+            for node in nodes.get(client, ())
         }
         name, version = told.pop() if len(told) == 1 else ("", "")
         baseline, library = session.baseline, LIBRARIES.get(name)
@@ -48,11 +48,11 @@ def name_versions(
     return named
 
 
-def _read_client(row: Row, *, has_requests: bool) -> tuple[str, str]:
+def _read_client(node: ClientNode, *, has_requests: bool) -> tuple[str, str]:
     """Library and version, each "" where nothing tells; only Java's metrics say how long each broker's requests take."""
-    version = read_kafka_version(row.get("client_version") or "")
-    library = row.get("client_software_name")
-    if library is None and (row.get("source") or "").startswith(LIBRDKAFKA):
+    version = read_kafka_version(node.client_version or "")
+    library = node.client_software_name
+    if library is None and node.source.startswith(LIBRDKAFKA):
         library = LIBRDKAFKA
     return library or ("apache-kafka-java" if version or has_requests else ""), version
 
@@ -152,8 +152,8 @@ def _name_zone(
 
 def _find_zone(recording: Recording, start_ms: int, client: MetricsClient) -> tuple[str, ZoneSource]:
     instance, client_id = client
-    rows = recording.nodes.get(start_ms, {}).get(client, ())
-    said = {row["client_rack"] for row in rows if row.get("client_rack")}
+    nodes = recording.nodes.get(start_ms, {}).get(client, ())
+    said = {node.client_rack for node in nodes if node.client_rack}
     if len(said) == 1:
         return said.pop(), ZoneSource.CLIENT
     configured = recording.zones.find(client_id, instance)

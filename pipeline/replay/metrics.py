@@ -4,7 +4,6 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,57 +12,56 @@ from pipeline.calibration.limits import ALIKE, HALF, LEAST_SAMPLE
 from pipeline.calibration.partitioner.linger_waits import Waiting
 from pipeline.calibration.service import fit
 from pipeline.calibration.service.model import ServiceModel, lend_model
-from pipeline.model.window import MINUTE_MS, milliseconds_of
-from pipeline.replay.client_matching import (
-    ProducerKey,
-    batch_bytes,
-    match_sessions,
-    pool_clients,
-    producer_of,
-    sum_row_bytes,
+from pipeline.model.window import MINUTE_MS
+from pipeline.replay.client_matching import ProducerKey, match_sessions, pool_clients, producer_of
+from pipeline.replay.recorded import (
+    SLOTS,
+    ClientNode,
+    MetricsClient,
+    ProducerSession,
+    Recording,
+    RequestSpan,
+    SessionKey,
 )
-from pipeline.replay.recorded import SLOTS, MetricsClient, ProducerSession, Recording, Row, SessionKey
 
 
-def sum_latencies(rows: Sequence[Row]) -> float | None:
+def sum_latencies(spans: Sequence[RequestSpan]) -> float | None:
     """Mean wait of batches and mean latency of each broker's requests by its bytes, from spans between scrapes; or None."""
-    of_broker: dict[int | None, list[Row]] = defaultdict(list)
-    for row in rows:
-        of_broker[row["broker_id"]].append(row)
-    means: dict[int | None, float] = {
-        broker_id: float(np.average([row["latency_ms"] for row in own], weights=[row["request_count"] for row in own]))
+    of_broker: dict[int | None, list[RequestSpan]] = defaultdict(list)
+    for span in spans:
+        of_broker[span.broker_id].append(span)
+    means = {
+        broker_id: float(np.average([span.latency_ms for span in own], weights=[span.request_count for span in own]))
         for broker_id, own in of_broker.items()
     }
-    sizes: dict[int, float] = {
-        broker_id: float(sum(row["byte_count"] for row in own))
-        for broker_id, own in of_broker.items()
-        if broker_id is not None
+    sizes = {
+        broker_id: sum(span.byte_count for span in own) for broker_id, own in of_broker.items() if broker_id is not None
     }
     if None not in means or not sum(sizes.values()):
         return None
     return means[None] + sum(size * means[broker_id] for broker_id, size in sizes.items()) / sum(sizes.values())
 
 
-def find_usual_wait(rows: Sequence[Row]) -> float | None:
+def find_usual_wait(spans: Sequence[RequestSpan]) -> float | None:
     """The median over spans between scrapes of what batches waited: a time of slow brokers does not count for another."""
-    waits = [row["latency_ms"] for row in rows if row["broker_id"] is None]
+    waits = [span.latency_ms for span in spans if span.broker_id is None]
     return float(np.median(waits)) if waits else None
 
 
-def read_spans(rows: Sequence[Row]) -> list[fit.NodeMetrics]:
-    """Rows with a broker as metrics of its connection."""
+def read_spans(spans: Sequence[RequestSpan]) -> list[fit.NodeMetrics]:
+    """Spans with a broker as metrics of its connection."""
     return [
         fit.NodeMetrics(
-            row["broker_id"],
-            row["start_ms"],
-            row["end_ms"],
-            request_rate_per_s=1000 * row["request_count"] / (row["end_ms"] - row["start_ms"]),
-            request_latency_avg_ms=row["latency_ms"],
-            request_bytes=row["byte_count"] / row["request_count"],
+            span.broker_id,
+            span.start_ms,
+            span.end_ms,
+            request_rate_per_s=1000 * span.request_count / (span.end_ms - span.start_ms),
+            request_latency_avg_ms=span.latency_ms,
+            request_bytes=span.byte_count / span.request_count,
             is_own=True,
         )
-        for row in rows
-        if row["broker_id"] is not None
+        for span in spans
+        if span.broker_id is not None
     ]
 
 
@@ -111,29 +109,30 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
         now, earlier = (
             nodes.get(at_ms, {}).get(client, ()) if client else () for at_ms in (start_ms, start_ms - length_ms)
         )
-        metrics = [_read_metrics(row, length_ms) for row in (*earlier, *now)]
+        metrics = [_read_metrics(node, length_ms) for node in (*earlier, *now)]
         if client is not None and client in recording.minute_nodes:
-            minutes = [_read_metrics(row, MINUTE_MS) for row in recording.minute_nodes[client]]
+            minutes = [_read_metrics(node, MINUTE_MS) for node in recording.minute_nodes[client]]
             metrics = [each for each in minutes if start_ms - MINUTE_MS <= each.start_ms < start_ms + length_ms]
-        end_ms, rows = start_ms + length_ms, recording.requests.get(client, ()) if client else ()
-        every_span = read_spans(rows)
+        end_ms, requests = start_ms + length_ms, recording.requests.get(client, ()) if client else ()
+        every_span = read_spans(requests)
         metrics = [fit.take_own(node, every_span) for node in metrics]
-        spans = read_spans(rows := [row for row in rows if row["start_ms"] < end_ms and row["end_ms"] > start_ms])
+        requests = [span for span in requests if span.start_ms < end_ms and span.end_ms > start_ms]
+        spans = read_spans(requests)
         models = fit.fit_services(metrics, recording.brokers.get(start_ms, ()), start_ms, end_ms)
         of_window = [node for node in metrics if node.start_ms >= start_ms]
         metrics_of[key] = SessionMetrics(
             models={broker_id: fit.follow_delays(model, spans) for broker_id, model in models.items()},
             client_id=client[1] if client else None,
             clients=own,
-            client_bytes=tuple(sum_row_bytes(clients[each]) for each in own),
+            client_bytes=tuple(_sum_bytes(clients[each]) for each in own),
             total_difference_ratio=_compare_totals(
-                in_log, [row for each in own for row in clients[each]], start_ms, length_ms
+                in_log, [node for each in own for node in clients[each]], start_ms, length_ms
             ),
             is_watched=bool(clients),
             spare_client_count=len(free) - bisect_right(free, ALIKE * in_log.sum()),
-            latency_avg_ms=sum_latencies(rows) or _measure_latency(now, earlier, length_ms),
+            latency_avg_ms=sum_latencies(requests) or _measure_latency(now, earlier, length_ms),
             waiting=Waiting(
-                queue_time_ms=find_usual_wait(rows) or _queue_time(now),
+                queue_time_ms=find_usual_wait(requests) or _queue_time(now),
                 under_way=max((node.under_way for node in metrics if node.has_latency), default=None),
                 least_under_way=_least_mean(of_window, lambda node: node.under_way),
                 least_latency_ms=_least_mean(of_window, lambda node: node.request_latency_avg_ms or 0.0),
@@ -148,7 +147,7 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
 def _sum_spare(recording: Recording, taken: Collection[tuple[int, MetricsClient]]) -> dict[int, list[float]]:
     """Bytes of clients that are no session's by window, ascending."""
     return {
-        start_ms: sorted(sum_row_bytes(rows) for client, rows in clients.items() if (start_ms, client) not in taken)
+        start_ms: sorted(_sum_bytes(own) for client, own in clients.items() if (start_ms, client) not in taken)
         for start_ms, clients in recording.nodes.items()
     }
 
@@ -178,37 +177,45 @@ def share_models(
     }
 
 
-def _compare_totals(slots: NDArray[np.int64], rows: Sequence[Row], start_ms: int, length_ms: int) -> float | None:
+def _sum_bytes(nodes: Sequence[ClientNode]) -> float:
+    return sum(node.batch_bytes for node in nodes)
+
+
+def _compare_totals(
+    slots: NDArray[np.int64], nodes: Sequence[ClientNode], start_ms: int, length_ms: int
+) -> float | None:
     """Compares the bytes of a producer, by slot of the window, with those that its client says it sent.
 
     Each broker's counter over the time between its first and last scrape in the window, if that holds half of the bytes.
     It is taken to have sent like the others in the rest of the window. Else it is the lesser of two differences: as the
     counters rose, and as they would have over the whole window.
     """
-    known, stored = [row for row in rows if row["outgoing_bytes"] is not None], int(slots.sum())
+    known, stored = [node for node in nodes if node.outgoing_bytes is not None], int(slots.sum())
     if not stored or not known:
         return None
-    if all(row.get("inner_bytes") is not None for row in known):
+    if all(node.inner_bytes is not None for node in known):
         # the part of the log's bytes between these scrapes; even within a slot
         edges_ms = np.linspace(start_ms, start_ms + length_ms, len(slots) + 1)
-        scrapes_ms = [[milliseconds_of(row[name]) for name in ("inner_from", "inner_until")] for row in known]
+        scrapes_ms = [(node.inner_from_ms or 0, node.inner_until_ms or 0) for node in known]
         parts = np.diff(np.interp(scrapes_ms, edges_ms, np.concatenate([[0], np.cumsum(slots)]) / stored))[:, 0]
         if parts.min() >= HALF:
-            inner = [batch_bytes(row) * float(row["inner_bytes"]) / max(1.0, row["outgoing_bytes"]) for row in known]
+            inner = [
+                node.batch_bytes * (node.inner_bytes or 0.0) / max(1.0, node.outgoing_bytes or 0.0) for node in known
+            ]
             return abs(float(np.sum(inner / parts)) / stored - 1)
-    covered_ms = max((row["covered_ms"] for row in known if row["covered_ms"] is not None), default=0)
-    total = sum_row_bytes(known)
+    covered_ms = max((node.covered_ms for node in known if node.covered_ms is not None), default=0)
+    total = _sum_bytes(known)
     return min(abs(each / stored - 1) for each in (total, total * length_ms / covered_ms if covered_ms else total))
 
 
-def _read_metrics(row: Row, length_ms: int) -> fit.NodeMetrics:
-    start_ms, requests, size_bytes = milliseconds_of(row["window_start"]), row["request_count"], row["outgoing_bytes"]
+def _read_metrics(node: ClientNode, length_ms: int) -> fit.NodeMetrics:
+    requests, size_bytes = node.request_count, node.outgoing_bytes
     return fit.NodeMetrics(
-        broker_id=row["broker_id"],
-        start_ms=start_ms,
-        end_ms=start_ms + length_ms,
-        request_rate_per_s=row["request_rate_per_s"],
-        request_latency_avg_ms=row["request_latency_avg_ms"],
+        broker_id=node.broker_id,
+        start_ms=node.window_start_ms,
+        end_ms=node.window_start_ms + length_ms,
+        request_rate_per_s=node.request_rate_per_s,
+        request_latency_avg_ms=node.request_latency_avg_ms,
         request_bytes=size_bytes / requests if requests and size_bytes is not None else None,
     )
 
@@ -221,24 +228,25 @@ def _least_mean(nodes: Sequence[fit.NodeMetrics], measure: Callable[[fit.NodeMet
     return min((sum(each) / len(each) for each in values.values()), default=None)
 
 
-def _queue_time(rows: Sequence[Row]) -> Any:  # noqa: ANN401 - a number, or None where no row has it
-    return next((row["queue_time_avg_ms"] for row in rows if row["queue_time_avg_ms"] is not None), None)
+def _queue_time(nodes: Sequence[ClientNode]) -> float | None:
+    return next((node.queue_time_avg_ms for node in nodes if node.queue_time_avg_ms is not None), None)
 
 
-def _measure_latency(rows: Sequence[Row], before: Sequence[Row], length_ms: int) -> float | None:
+def _measure_latency(nodes: Sequence[ClientNode], before: Sequence[ClientNode], length_ms: int) -> float | None:
     """Queue time of the client and mean request latency of its brokers, by bytes; None where they were other just before.
 
     Kafka's averages trail: what they hold of the time before is taken out, and where that is much the rest is no measure.
     """
-    known = [row for row in rows if row["request_latency_avg_ms"] is not None and row["outgoing_bytes"]]
-    total, queued = sum(row["outgoing_bytes"] for row in known), _queue_time(known)
+    known = [node for node in nodes if node.request_latency_avg_ms is not None and node.outgoing_bytes]
+    sizes = [node.outgoing_bytes or 0.0 for node in known]
+    total, queued = sum(sizes), _queue_time(known)
     if not total or queued is None:
         return None
-    earlier = {row["broker_id"]: _read_metrics(row, length_ms) for row in before}
+    earlier = {node.broker_id: _read_metrics(node, length_ms) for node in before}
     weighted = 0.0
-    for row in known:
-        latency = fit.take_out_stale(_read_metrics(row, length_ms), earlier.get(row["broker_id"]))
+    for node, size in zip(known, sizes, strict=True):
+        latency = fit.take_out_stale(_read_metrics(node, length_ms), earlier.get(node.broker_id))
         if not latency.is_settled:
             return None
-        weighted += (latency.request_latency_avg_ms or 0.0) * row["outgoing_bytes"]
-    return float(queued + weighted / total)
+        weighted += (latency.request_latency_avg_ms or 0.0) * size
+    return queued + weighted / total

@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +92,47 @@ MOST_PARTITIONS = 3_000  # of a topic that is replayed, and of a simulated group
 MOST_QUEUES = 20_000  # of a simulated group: each of its producers has one for each partition, and each takes 80 KB
 MOST_SESSIONS = 5_000  # of a window, each once more for 50 partitions of its topic: takes 20 ms and 140 KB
 MetricsClient = tuple[str, str]  # instance and `client.id`
+_REQUEST_BYTES = 34 + 16  # of a Produce request (v9 and later) what is neither batch nor client id; 16 are the topic's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientNode:
+    """A client's metrics of its connection to a broker in a window or minute, columns of `silver.producer_nodes`."""
+
+    window_start_ms: int
+    source: str = ""
+    instance: str = ""
+    client_id: str
+    broker_id: int
+    request_count: float | None = None
+    request_rate_per_s: float | None = None
+    request_latency_avg_ms: float | None = None
+    queue_time_avg_ms: float | None = None
+    outgoing_bytes: float | None = None
+    covered_ms: float | None = None
+    inner_bytes: float | None = None
+    inner_from_ms: int | None = None
+    inner_until_ms: int | None = None
+    client_version: str | None = None
+    client_software_name: str | None = None
+    client_rack: str | None = None
+
+    @property
+    def batch_bytes(self) -> float:
+        """Of what it sent, what is no request's own; 0 where that is not known."""
+        overhead_bytes = _REQUEST_BYTES + len(self.client_id.encode())
+        return max(0.0, (self.outgoing_bytes or 0.0) - overhead_bytes * (self.request_count or 0))
+
+
+class RequestSpan(NamedTuple):
+    """What a connection did between two scrapes, as `measure_requests` says; without a broker what batches waited for."""
+
+    broker_id: int | None
+    start_ms: int
+    end_ms: int
+    request_count: float
+    byte_count: float
+    latency_ms: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -117,11 +158,12 @@ class Recording:
     minutes: Mapping[TopicWindow, int] = field(default_factory=dict)
     sessions: Mapping[SessionWindow, int] = field(default_factory=dict)  # records of each producer session
     # rows of `silver.producer_nodes` by start of the window and client; those of the windows before, too
-    nodes: Mapping[int, Mapping[MetricsClient, Sequence[Row]]] = field(default_factory=dict)
+    nodes: Mapping[int, Mapping[MetricsClient, Sequence[ClientNode]]] = field(default_factory=dict)
     # the same by minute, by client; nothing where windows are no longer
-    minute_nodes: Mapping[MetricsClient, Sequence[Row]] = field(default_factory=dict)
-    # of the time of the windows and before them, rows of `request_latency.measure_requests` by client
-    requests: Mapping[MetricsClient, Sequence[Row]] = field(default_factory=dict)
+    minute_nodes: Mapping[MetricsClient, Sequence[ClientNode]] = field(default_factory=dict)
+    requests: Mapping[MetricsClient, Sequence[RequestSpan]] = field(
+        default_factory=dict
+    )  # of the windows and before them
 
     def partition_counts(self) -> dict[tuple[str, str], dict[int, int]]:
         """Partitions by topic and topic id, then by start of the window."""

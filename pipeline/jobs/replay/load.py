@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,15 +15,23 @@ from pyspark.sql import SparkSession
 from pipeline.config.storage import Folder
 from pipeline.engine import describe_work
 from pipeline.model.log_tree import KAFKA_TOPICS
-from pipeline.model.window import MINUTE_MS, TimeWindow, Windows, milliseconds_of, spanning
+from pipeline.model.window import MINUTE_MS, TimeWindow, Windows, spanning
 from pipeline.replay.keyed.plan import FAMILIES, AnswerColumn, plan_keys
 from pipeline.replay.keyed.tasks import ANSWERS, HASHES, TRAFFIC, replay_keys
 from pipeline.replay.keyed.topics import KeyedTopic, list_keyed_topics
-from pipeline.replay.recorded import MOST_SESSIONS, MetricsClient, Recording, TopicWindow, find_too_large
+from pipeline.replay.recorded import (
+    MOST_SESSIONS,
+    ClientNode,
+    MetricsClient,
+    Recording,
+    RequestSpan,
+    TopicWindow,
+    find_too_large,
+)
 from pipeline.replay.sessions import ARRIVAL_COLUMNS, BATCH_COLUMNS, SessionReaders
 from pipeline.replay.simulated.arrivals import KEY_HASH_COLUMNS, NO_HASHES, KeyHashes, index_hashes
 from pipeline.replay.simulated.runs import Keyed
-from pipeline.runs import Row, RunContext
+from pipeline.runs import RunContext
 from pipeline.sources.metrics.metric_source import name_metric_sources, sample_intervals_ms
 from pipeline.stages import run_values
 from pipeline.storage.files import count_file_rows, iter_file_rows, list_data_files, read_window_rows
@@ -32,6 +40,7 @@ from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
 from pipeline.tables.keys import KEY_ANSWERS, KEY_HASHES, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, PARTITION_TRAFFIC, PRODUCER_NODES, RECORD_BATCHES
+from pipeline.tables.values import values_of
 from pipeline.transforms.counters import SampleSettings
 from pipeline.transforms.latency import measure_requests
 from pipeline.transforms.producer_nodes import finish_nodes, summarise_nodes
@@ -41,10 +50,6 @@ FAMILY_NAMES = frozenset(family.name for family in FAMILIES)
 _TOPIC = ("window_start", "topic", "topic_id")
 _LISTED_COLUMNS = (*_TOPIC, "producer_id", "producer_epoch", "minute_start", "record_count")
 _KEY_COLUMNS = ("producer_id", "producer_epoch", "keys")
-_NODE_COLUMNS = (
-    *("window_start", "instance", "client_id", "broker_id", "request_count", "request_rate_per_s"),
-    *("outgoing_bytes", "request_latency_avg_ms"),
-)
 _TRAFFIC_COLUMNS = (
     *("topic", "topic_id", "partition", "leader_id", "leader_epoch", "first_offset", "record_count", "batch_count"),
     *("size_bytes", "missing_offset_count", "compacted_record_count", "is_compacted", "crc_error_count"),
@@ -70,9 +75,10 @@ def load_recording(spark: SparkSession, run: RunContext, windows: Windows) -> Re
     told = run.tuples(BROKERS, windows, "broker_id", "window_start_ms", "rack")
     for broker_id, start_ms, rack in sorted(told, key=itemgetter(0, 1)):
         racks[start_ms][broker_id] = rack or ""
-    nodes: dict[int, dict[MetricsClient, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in sorted(run.rows(PRODUCER_NODES, sorted({*windows, *before})), key=itemgetter("broker_id")):
-        nodes[milliseconds_of(row["window_start"])][row["instance"], row["client_id"]].append(row)
+    nodes: dict[int, dict[MetricsClient, list[ClientNode]]] = defaultdict(lambda: defaultdict(list))
+    metered = run.values(ClientNode, PRODUCER_NODES, sorted({*windows, *before}))
+    for node in sorted(metered, key=attrgetter("broker_id")):
+        nodes[node.window_start_ms][node.instance, node.client_id].append(node)
     partitions = {where: max(led) + 1 for where, led in leaders.items()}
     describe_work(f"{run.subject}: list producer sessions and their clients")
     listed, (minute_nodes, requests) = next(run_values(spark, [before], partial(_sum_up, run, windows, partitions)))
@@ -134,16 +140,17 @@ def _list_arrivals(
 
 def _load_samples(
     run: RunContext, windows: Windows, before: Windows
-) -> tuple[dict[MetricsClient, list[Row]], dict[MetricsClient, list[Row]]]:
+) -> tuple[dict[MetricsClient, list[ClientNode]], dict[MetricsClient, list[RequestSpan]]]:
     """Clients' metrics by minute, where windows are longer, and their requests from scrape to scrape: delays change within both."""
     columns = ("source", "instance", "observed_at", "name", "labels", "value")
     stored = run.load(METRIC_SAMPLES, sorted({*windows, *before}), columns)
     observed_at_ms = stored["observed_at"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
     samples = with_labels(stored.append_column("observed_at_ms", observed_at_ms))
     named = samples.filter(pl.col("client_id").is_not_null())
-    requests: dict[MetricsClient, list[Row]] = defaultdict(list)
-    for row in measure_requests(named).iter_rows(named=True):
-        requests[row["instance"], row["client_id"]].append(row)
+    requests: dict[MetricsClient, list[RequestSpan]] = defaultdict(list)
+    spans = measure_requests(named).select("instance", "client_id", *RequestSpan._fields)
+    for instance, client_id, *told in spans.iter_rows():
+        requests[instance, client_id].append(RequestSpan(*told))
     if run.window_ms <= MINUTE_MS:
         return {}, dict(requests)
     span = spanning(tuple(windows))
@@ -151,9 +158,9 @@ def _load_samples(
     settings = SampleSettings(span=minutes, window_ms=MINUTE_MS, interval_ms=sample_intervals_ms(run.cluster))
     summed, precedence = summarise_nodes(samples, settings).to_arrow(), tuple(name_metric_sources(run.cluster))
     nodes = finish_nodes(summed, precedence=precedence, client_configs=run.cluster.producers)
-    by_client: dict[MetricsClient, list[Row]] = defaultdict(list)
-    for row in sorted(nodes.select(_NODE_COLUMNS).to_pylist(), key=itemgetter("window_start", "broker_id")):
-        by_client[row["instance"], row["client_id"]].append(row)
+    by_client: dict[MetricsClient, list[ClientNode]] = defaultdict(list)
+    for node in sorted(values_of(ClientNode, nodes), key=attrgetter("window_start_ms", "broker_id")):
+        by_client[node.instance, node.client_id].append(node)
     return dict(by_client), dict(requests)
 
 

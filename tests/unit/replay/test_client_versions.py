@@ -9,7 +9,7 @@ from pipeline.calibration.partitioner.linger_waits import Waiting, settle_linger
 from pipeline.calibration.partitioner.settings import Setting
 from pipeline.replay.clients import name_versions, take_version
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import Recording
+from pipeline.replay.recorded import ClientNode, Recording
 from tests.unit.replay.session_groups import START_MS, make_baseline
 from tests.unit.replay.test_zones import make_session
 
@@ -18,7 +18,8 @@ QUICK = Setting("0", Origin.DEFAULT, 0.0, 0.7)
 
 
 def found(baseline, rows_of, *, with_requests=False, **fields):
-    nodes = {START_MS: {client: [row] for client, row in rows_of.items()}}
+    own = {"window_start_ms": START_MS, "client_id": "a", "broker_id": 0}
+    nodes = {START_MS: {client: [ClientNode(**own, **row)] for client, row in rows_of.items()}}
     requests = dict.fromkeys(rows_of, ()) if with_requests else {}
     recording = Recording(windows=(), window_ms=60_000, nodes=nodes, requests=requests)
     session = dataclasses.replace(make_session(baseline), **fields)

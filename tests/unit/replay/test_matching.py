@@ -1,7 +1,6 @@
 """Which client of the metrics is which producer of the log, over ranges of windows; and what others lend it."""
 
 import dataclasses
-from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +10,7 @@ from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.calibration.service.model import Parameter, assume_service
 from pipeline.model.window import TimeWindow
 from pipeline.replay.metrics import SessionMetrics, fit_sessions, share_models
-from pipeline.replay.recorded import MOST_SESSIONS, SLOTS, Recording
+from pipeline.replay.recorded import MOST_SESSIONS, SLOTS, ClientNode, Recording
 
 MINUTE_MS = 60_000
 APP, OTHER = ("host:1", "app"), ("host:1", "other")
@@ -25,14 +24,8 @@ def session(window, producer_id, loads, *, epoch=0, slots=None):
 
 
 def node(window, broker_id, sent_bytes, **others):
-    unknown = ("request_rate_per_s", "request_latency_avg_ms", "queue_time_avg_ms", "request_latency_max_ms")
-    told = {"window_start": seconds(window * 60), "broker_id": broker_id, "client_id": "app", "covered_ms": MINUTE_MS}
-    told |= dict.fromkeys((*unknown, "retry_rate_per_s", "buffer_blocked_ratio"))
-    return told | {"outgoing_bytes": sent_bytes, "request_count": 0, **others}
-
-
-def seconds(number):
-    return datetime.fromtimestamp(number, UTC)
+    told = {"window_start_ms": window * MINUTE_MS, "client_id": "app", "covered_ms": MINUTE_MS, "request_count": 0}
+    return ClientNode(broker_id=broker_id, outgoing_bytes=sent_bytes, **{**told, **others})
 
 
 def fit_one(one, *nodes, client=APP):
@@ -44,7 +37,8 @@ def fit_one(one, *nodes, client=APP):
 
 def scraped(inner_bytes, *at_s):
     """What was sent between the first and the last scrape."""
-    return {"inner_bytes": inner_bytes, **dict(zip(("inner_from", "inner_until"), map(seconds, at_s), strict=True))}
+    from_ms, until_ms = (round(1000 * one) for one in at_s)
+    return {"inner_bytes": inner_bytes, "inner_from_ms": from_ms, "inner_until_ms": until_ms}
 
 
 RAMP = np.linspace(0, 2_000, SLOTS).astype(np.int64)  # 239,883 bytes, three quarters in the second half

@@ -11,7 +11,7 @@ from pipeline.config.replay import Candidate
 from pipeline.config.sections import Zones
 from pipeline.replay.clients import name_zones
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import ProducerSession, Recording
+from pipeline.replay.recorded import ClientNode, ProducerSession, Recording
 from pipeline.replay.simulated.arrivals import prepare_arrivals
 from pipeline.replay.simulated.producers import resolve_candidate
 from tests.unit.replay.session_groups import START_MS, lay_out, make_baseline, make_group, make_traffic
@@ -43,7 +43,8 @@ def make_session(baseline=PLAIN, topic="orders"):
     ],
 )
 def test_the_surest_source_names_the_zone(clients, said, baseline, found):
-    nodes = {START_MS: {client: [{"client_rack": said}] for client in clients}}
+    node = ClientNode(window_start_ms=START_MS, client_id="a", broker_id=0, client_rack=said)
+    nodes = {START_MS: {client: [node] for client in clients}}
     recording = Recording(windows=(), window_ms=60_000, nodes=nodes, zones=ZONES)
     session = make_session(baseline)
     metrics = {session.key: SessionMetrics({}, clients=tuple(clients))}
