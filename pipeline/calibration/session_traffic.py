@@ -129,10 +129,7 @@ _BY_BATCH = tuple(one.name for one in fields(SessionBatches))[:6]
 
 
 def batches_of(stored: pa.Table) -> Callable[[SessionTraffic], SessionBatches]:
-    """What selects a session's data batches in a topic, from `silver.record_batches` of the window, in whatever order of rows.
-
-    A producer's commits are found once: it may write to a thousand topics.
-    """
+    """Makes what selects a session's data batches in a topic; a producer's commits are found once for all its topics."""
     return partial(_select_batches, stored, cache(partial(find_commits, stored)))
 
 

@@ -192,10 +192,7 @@ class ArrivedRecords:
 
 
 def put_in_order(records: ArrivedRecords, seeds: NDArray[np.uint64], *, hash_bits: int = 32) -> ArrivedRecords:
-    """Sorts records, in any order within a group, by group and time, and those of a millisecond as drawn.
-
-    Each group has a seed. Fewer `hash_bits` make more records share a hash, which changes the order drawn and nothing else.
-    """
+    """Sorts records by group and time, those of a millisecond by chance; fewer `hash_bits` change the order, nothing else."""
     # `hash_bits` by record, of its size, key, millisecond and its group's seed
     state = mix_bits(seeds[records.group] + records.at_ms.astype(np.uint64) * np.uint64(GAMMA))
     state = mix_bits(state ^ records.key_number.view(np.uint64))

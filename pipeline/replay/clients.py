@@ -23,10 +23,7 @@ LIBRARIES = {"apache-kafka-java": JAVA, "librdkafka": LIBRDKAFKA}
 def name_versions(
     recording: Recording, sessions: Sequence[ProducerSession], metrics: Mapping[SessionKey, SessionMetrics]
 ) -> list[ProducerSession]:
-    """The sessions with the library and version that their clients tell; pooled producers where all their clients tell the same.
-
-    Where only the library is known, from what kind of metrics it has, another library's strategy gives way to one of its own.
-    """
+    """Adds the library and version that all clients of a session tell; where only a library is known, a strategy of its own."""
     named = []
     for session in sessions:
         nodes = recording.nodes.get(session.start_ms, {})
@@ -77,10 +74,7 @@ def _choose(library: str, alike: Sequence[str], session: ProducerSession) -> Cli
 
 
 def take_version(baseline: Baseline, library: str, version: str, alike: Sequence[str] = ()) -> Baseline:
-    """A baseline whose client tells its version: it has that version's defaults where the data allow them.
-
-    Of strategies that are `alike` in the data it has that library's first; where that version has none the data win.
-    """
+    """Gives a baseline the version that its client tells, with the first strategy of it that is `alike`, if there is one."""
     alike = alike or _list_alike(baseline.strategy or "", by_keys=False)
     strategy = next((name for name in alike if _has(library, version, name)), None)
     if strategy is None:

@@ -202,10 +202,7 @@ def spread_over_seeds(loads: NDArray[np.int64], total: int, *, error: float = 0.
 def measure_seeds(
     values: Iterable[float | None], least: float = 0.0, most: float = math.inf, *, error: float = 0.0
 ) -> Estimate:
-    """A measure over the seeds, which cannot be less than `least` or more than `most`; None where no seed gives it.
-
-    `error` as in `expect_range`.
-    """
+    """A measure over the seeds, from `least` to `most`, or None where no seed gives it; `error` as in `expect_range`."""
     known = np.array([value for value in values if value is not None])
     if not len(known):
         return UNKNOWN

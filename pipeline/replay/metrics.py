@@ -162,10 +162,7 @@ def sum_sent(sessions: Iterable[ProducerSession]) -> Counter[SessionKey]:
 def share_models(
     metrics: Mapping[SessionKey, SessionMetrics], sent: Mapping[SessionKey, int]
 ) -> dict[SessionKey, SessionMetrics]:
-    """Gives producers without metrics the delays that brokers had for others in the window, for the one that sent most.
-
-    `sent` is bytes by session. What no metrics show stays as it is.
-    """
+    """Lends producers without metrics the delays that brokers had for the one that sent most; `sent` is bytes by session."""
     lent: dict[int, dict[int, ServiceModel]] = defaultdict(dict)
     for key in sorted(metrics, key=lambda key: sent[key]):
         if metrics[key].client_id is not None:

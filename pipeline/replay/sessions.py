@@ -28,8 +28,8 @@ from pipeline.replay.keyed.plan import strategy_in_use
 from pipeline.replay.metrics import SessionMetrics, fit_sessions, share_models, sum_sent
 from pipeline.replay.recorded import SLOTS, ProducerSession, Recording, SessionKey, SessionWindow, TopicWindow
 from pipeline.replay.simulated.producers import is_simulated
-from pipeline.replay.tasks import run_tasks
 from pipeline.simulator.clients.client import PLACEMENTS
+from pipeline.stages import run_pieces
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,10 +74,7 @@ def calibrate_sessions(
 def find_sessions(
     spark: SparkSession, recording: Recording, key_families: Mapping[TopicWindow, str], read: SessionReaders
 ) -> list[ProducerSession]:
-    """Looks at every producer session of the windows, in topics with leaders; nothing where arrivals are not replayed.
-
-    `key_families` says which hash assigned a topic's keys.
-    """
+    """Describes every producer session in topics with leaders; `key_families` says which hash assigned a topic's keys."""
     if not recording.with_arrivals:
         return []
     partition_counts = {where: sum(one >= 0 for one in led.values()) for where, led in recording.leaders.items()}
@@ -112,7 +109,7 @@ def find_sessions(
                         told.add(key)
 
     counts, window_ms = recording.sessions, recording.window_ms
-    seen = run_tasks(spark, list(counts), lambda session: _SESSION_RECORDS + counts[session], look)
+    seen = run_pieces(spark, list(counts), lambda session: _SESSION_RECORDS + counts[session], look)
     return sorted(seen, key=lambda s: (s.start_ms, s.producer_id, s.producer_epoch, s.topic, s.topic_id))
 
 
@@ -168,7 +165,7 @@ def refine_sessions(
     """Sharpens baselines and models of sessions whose delays or variant are open: tasks simulate a minute of each."""
     settled = [replace(one, baseline=settle_linger(one.baseline, metrics[one.key].waiting)) for one in sessions]
     trials = _list_trials(recording, settled, metrics)
-    found = dict(run_tasks(spark, trials, lambda _: _TRIAL_RECORDS, partial(_refine, read)))
+    found = dict(run_pieces(spark, trials, lambda _: _TRIAL_RECORDS, partial(_refine, read)))
     refined = [
         replace(one, baseline=found[one.key][1]) if one.key in found and one.keyless_count else one for one in settled
     ]

@@ -262,10 +262,7 @@ def find_client_rack(traffic: SessionTraffic, batches: SessionBatches, racks: Ma
 def _is_free_of_keys(
     traffic: SessionTraffic, racks: Mapping[int, str], client_rack: str, key_family: str | None
 ) -> bool:
-    """Whether keys say nothing against a rack that leads one partition: there are none, or they are hashed as Java does.
-
-    Clients that hash a key that is missing put it where an empty one goes.
-    """
+    """Whether keys allow a rack that leads one partition: there are none, or Java's hash puts no missing key there."""
     if not traffic.is_keyed.any():
         return True
     [own] = (partition for partition, rack in racks.items() if rack == client_rack)

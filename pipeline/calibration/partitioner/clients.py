@@ -89,15 +89,7 @@ def assume_client(strategy: str) -> ClientChoice:
 def choose_client(
     rule: SwitchRule, key_family: str | None, linger: Bounds, *, is_idempotent: bool, ignores_keys: bool
 ) -> ClientChoice:
-    """The client that fits best.
-
-    Args:
-        rule: How keyless records got their partitions.
-        key_family: A family's name, where a hash assigned the keys.
-        linger: Bounds on `linger.ms`.
-        is_idempotent: The batches have a producer id.
-        ignores_keys: Records with keys follow the rule too.
-    """
+    """The client that fits best: how it places keyless records and keys, its `linger.ms`, whether it is idempotent."""
     strategies = list_strategies(key_family)
 
     def rank(choice: ClientChoice) -> tuple[bool, ...]:

@@ -27,10 +27,7 @@ class KeylessBins:
 
 
 def collect_bins(traffic: SessionTraffic, batches: SessionBatches, *, byte_ratio: float = 1.0) -> KeylessBins:
-    """Counts keyless records by millisecond and partition.
-
-    `byte_ratio` is compressed bytes for each one before, as the client estimates while it fills a batch.
-    """
+    """Counts keyless records by millisecond and partition; a byte takes `byte_ratio` compressed, as the client estimates."""
     keyless = np.flatnonzero(~traffic.is_keyed[:MOST_RECORDS])
     at_ms, partition = traffic.at_ms[:MOST_RECORDS][keyless], traffic.partition[keyless].astype(np.int64)
     order = np.lexsort((partition, at_ms))

@@ -117,10 +117,7 @@ _LIBRDKAFKA_BATCH_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of the producer: `CONFIGURED`, `INFERRED`, `DEFAULT` or `UNKNOWN`, with the bounds the data give.
-
-    Of one that is not known the value is what the simulation takes.
-    """
+    """A setting of the producer and the bounds the data give; of one that is not known what the simulation takes."""
 
     value: str
     source: Origin

@@ -149,10 +149,7 @@ def count_by_time(
 
 @kernel(nb.void(_BINS, _BINS, _BINS, _BINS, _OUTPUT))
 def count_openings(at_ms: Array, partition: Array, record_count: Array, opened_count: Array, counts: Array) -> None:
-    """Counts batches opened on the partition of the one before, in the order within a millisecond that has least of them.
-
-    Adds to `JOINS`, `STAYS`, `CHANGES`, `CHANGES_JOINING` and `TIED`.
-    """
+    """Counts batches opened on the partition of the one before, in the order within a millisecond that has least of them."""
     current, first = -1, 0
     while first < len(at_ms):
         end = _end_of_ms(at_ms, first)

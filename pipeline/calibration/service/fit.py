@@ -67,11 +67,7 @@ class NodeMetrics:
 def fit_services(
     nodes: Sequence[NodeMetrics], broker_ids: Sequence[int], start_ms: int, end_ms: int
 ) -> dict[int, ServiceModel]:
-    """Fits every broker's service on a window; where nothing is known, it is `assume_service`.
-
-    `nodes` are of one producer, by minute or for the window as a whole. Those that end before the window serve as the
-    minute before its first: Kafka's averages trail.
-    """
+    """Fits every broker's service; `nodes` are one producer's, those before the window tell what averages hold of that time."""
     models = {}
     for broker_id in broker_ids:
         settled = settle_latencies(nodes, broker_id, start_ms, end_ms)

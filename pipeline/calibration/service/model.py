@@ -68,10 +68,7 @@ def lend_model(model: ServiceModel) -> ServiceModel:
 
 
 def make_broker(model: ServiceModel, start_ms: int, *, chance: float | None = None) -> SimulatedBroker:
-    """The broker for a simulation from `start_ms` on: the times measured elsewhere, and its delay.
-
-    `chance`, 0 to 1, says where in its range the delay lies.
-    """
+    """The broker for a simulation from `start_ms` on; `chance`, 0 to 1, says where in its range the delay lies."""
     series = model.delay_series or ((start_ms, model.delay_ms.value),)
     if chance is not None and model.is_followed:
         series = tuple((at, ms * _vary_level(model.delay_ms, chance)) for at, ms in series)

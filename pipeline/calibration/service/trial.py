@@ -99,10 +99,7 @@ def choose_minute(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) ->
 def simulate_answers(
     topics: Sequence[SessionTopic], models: Sequence[ServiceModel], at_ms: Sequence[int], seed: int, step: int
 ) -> NDArray[np.float64]:
-    """Requests answered until some instants, and the ms that they took together; float64[instants, models, 2].
-
-    Each step of a search meets other delays within spans.
-    """
+    """Requests answered until some instants, and the ms they took: float64[instants, models, 2]; each `step` draws anew."""
     result = _run(topics, _fluctuate(models, seed, step), seed, at_ms)
     return np.array(result.answered_marks)[:, : len(models)] / (1, NS_PER_MS)
 
@@ -115,10 +112,7 @@ def observe(topics: Sequence[SessionTopic], broker_ids: Sequence[int]) -> Broker
 
 
 def simulate_trial(topics: Sequence[SessionTopic], models: Sequence[ServiceModel], seed: int) -> BrokerFigures:
-    """Simulates what topics of one session got; a keyless record's recorded partition is not looked at.
-
-    The first topic's settings hold; `models` are in the order wanted.
-    """
+    """Simulates what topics of one session got, with the first one's settings; `models` are in the order wanted."""
     result = _run(topics, _fluctuate(models, seed), seed)
     queues = [result.queues_of_broker(number) for number in range(len(models))]
     counters = (QueueCounter.DONE_RECORDS, QueueCounter.DONE_BATCHES)

@@ -84,10 +84,7 @@ def sum_unassigned(plan: KeyedPlan, kind: str, rows: Columns) -> Iterator[tuple[
 def replay_bucket(
     plan: KeyedPlan, traffic: Columns, hashes: Columns, answers: Columns
 ) -> Iterator[tuple[int, int, TopicSums]]:
-    """Assigns a bucket's keys under every candidate; what comes out is by number of the topic and of the window.
-
-    `key` is the first 64 bits of the id, in all three; rows of hashes may come several times.
-    """
+    """Assigns a bucket's keys under every candidate, by number of topic and window; `key` is an id's first 64 bits."""
     keys = _index(plan, hashes, answers)
     numbers = _find(traffic["key"], keys.ids)
     lost = numbers < 0

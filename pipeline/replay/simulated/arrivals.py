@@ -77,10 +77,7 @@ NO_HASHES = KeyHashes(np.zeros(0, np.int64), np.zeros(0, np.bool_), {})
 
 
 def index_hashes(batches: Iterable[pa.RecordBatch], wanted: NDArray[np.int64]) -> KeyHashes:
-    """Some keys' rows of `silver.key_hashes`, `KEY_HASH_COLUMNS`; a key may come several times, the others' are not kept.
-
-    `wanted`: numbers of keys, rising.
-    """
+    """Rows of `silver.key_hashes` about the `wanted` keys, numbers that rise; a key may come several times."""
     read, kept = [NO_HASHES.keys], []
     for batch in batches:
         numbers = parse_key_ids(batch["key_id"].cast(pa.string())).view(np.int64)

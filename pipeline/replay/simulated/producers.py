@@ -94,12 +94,7 @@ def resolve_candidate(
     *,
     zone: str = "",
 ) -> CandidateProducer:
-    """Resolves a producer under a candidate; `zone` is where it is, "" where nothing says; racks are "" of brokers without one.
-
-    Raises:
-        ConfigError: The simulator has no such strategy; the candidate names none, and the current one is unknown;
-            or settings contradict each other.
-    """
+    """Resolves a producer in a `zone` under a candidate; `ConfigError` if no strategy is known, or settings contradict."""
     if candidate.name == IN_USE:
         client, version, strategy = baseline.client, baseline.version, baseline.strategy
         config: Config = dict(baseline.config)

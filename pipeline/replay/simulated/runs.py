@@ -17,7 +17,6 @@ from pipeline.replay.sessions import ReadRows
 from pipeline.replay.simulated.arrivals import GroupArrivals, KeyHashes, prepare_arrivals
 from pipeline.replay.simulated.plan import SimulationPlan, SimulationRun
 from pipeline.replay.simulated.scenario import GroupScenario, lay_out_group
-from pipeline.replay.tasks import deal_tasks
 from pipeline.simulator.distributions import derive_stream
 from pipeline.simulator.engine.batches import BATCH_HEADER_BYTES
 from pipeline.simulator.engine.result import (
@@ -29,7 +28,7 @@ from pipeline.simulator.engine.result import (
     merge_histograms,
 )
 from pipeline.simulator.engine.simulate import simulate
-from pipeline.stages import Parts, Pieces, Staging, pack_value
+from pipeline.stages import Parts, Pieces, Staging, deal_tasks, pack_value
 
 CELLS = (CELL_RECORDS, CELL_BATCHES, CELL_LOG_BYTES, CELL_BYTES, CELL_LEADER) = range(5)
 """Columns of `TopicRun.cells`: records in batches, batches, their bytes in the log, the records' before compression and

@@ -26,10 +26,7 @@ from pipeline.simulator.clients.client import SECOND
 
 @dataclass(frozen=True, slots=True)
 class ModelError:
-    """What the model is off by besides the seeds' chance, as standard deviations.
-
-    With these nine of ten figures lie in their ranges, of the current setup and of others; `make pairs` prints the fit.
-    """
+    """What the model is off by besides chance, as standard deviations: with these nine of ten figures lie in their ranges."""
 
     share: float  # of a share p of bytes or records, x sqrt(p (1 - p)): 0.006 is 0.3 points of a third
     batches: float  # of the logarithm of records per batch
@@ -102,10 +99,7 @@ class SimulatedTopic:
         return [Estimate(value, low, high) for low, value, high in zip(*(end.tolist() for end in ends), strict=True)]
 
     def error_of_others(self) -> ModelError:
-        """The error of other clients and settings: what the current setup, which these runs are of, is off by adds to it.
-
-        Of brokers' shares of the log the root of a mean square, beyond the seeds' chance.
-        """
+        """The error of other clients and settings: what these runs of the current setup are off by adds to it."""
         shares = np.array([one.value or 0.0 for one in self.shares(CELL_LOG_BYTES, of_brokers=True)])
         sizes = np.array([self.recorded.broker_log_sizes.get(broker_id, 0) for broker_id in self.broker_ids])
         some = (shares > 0) & (shares < 1)

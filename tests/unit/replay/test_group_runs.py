@@ -21,8 +21,8 @@ from pipeline.replay.simulated.runs import (
     add_runs,
     run_group,
 )
-from pipeline.replay.tasks import deal
 from pipeline.simulator.scenario.measured import MEASURED_COSTS
+from pipeline.stages import deal
 from tests.simulated_sessions import delayed
 from tests.unit.replay.session_groups import lay_out, make_baseline, make_group, make_traffic
 
