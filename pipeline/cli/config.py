@@ -23,7 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     schema = describe_schema()
-    settings = list(list_settings(schema, schema))
+    settings = list(walk_settings(schema, schema))
     if args.schema:
         args.json = True
     print_answer(
@@ -41,7 +41,7 @@ def describe_setting(setting: Schema) -> str:
     return "\n".join(filter(str.strip, (head, meaning))) + "\n"
 
 
-def list_settings(schema: Schema, root: Schema, prefix: str = "") -> Iterator[Schema]:
+def walk_settings(schema: Schema, root: Schema, prefix: str = "") -> Iterator[Schema]:
     """Key, type, default and meaning of every property in a schema of pydantic's."""
     required = schema.get("required", ())
     for name, value in schema.get("properties", {}).items():
@@ -51,7 +51,7 @@ def list_settings(schema: Schema, root: Schema, prefix: str = "") -> Iterator[Sc
         meaning = " ".join(value.get("description", "").split())
         yield {"key": key, "type": _name_type(value, root), "default": default, "meaning": meaning}
         for path, below in sections:
-            yield from list_settings(below, root, f"{path}.")
+            yield from walk_settings(below, root, f"{path}.")
 
 
 def _sections(schema: Schema, root: Schema, key: str) -> Iterator[tuple[str, Schema]]:

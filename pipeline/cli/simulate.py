@@ -76,11 +76,11 @@ def run(args: argparse.Namespace) -> int:
 
 def format_schema() -> str:
     """Every key of a scenario file, with its type, default and meaning."""
-    from pipeline.cli.config import describe_setting, list_settings
+    from pipeline.cli.config import describe_setting, walk_settings
     from pipeline.simulator.scenario.scenario_section import ScenarioSection
 
     schema = ScenarioSection.model_json_schema()
-    return f"{_SCENARIO_FILE}\n{''.join(map(describe_setting, list_settings(schema, schema)))}"
+    return f"{_SCENARIO_FILE}\n{''.join(map(describe_setting, walk_settings(schema, schema)))}"
 
 
 def _check_options(args: argparse.Namespace) -> None:

@@ -106,9 +106,8 @@ def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> d
         # librdkafka has far more requests under way than five: of several such clients none is fitted
         client = own[0] if own and (producer_of(key)[1:] in matched or recording.requests.keys() >= {*own}) else None
         in_log = stored[producer_of(key)]
-        now, earlier = (
-            nodes.get(at_ms, {}).get(client, ()) if client else () for at_ms in (start_ms, start_ms - length_ms)
-        )
+        now = clients.get(client, ()) if client else ()
+        earlier = nodes.get(start_ms - length_ms, {}).get(client, ()) if client else ()
         metrics = [_read_metrics(node, length_ms) for node in (*earlier, *now)]
         if client is not None and client in recording.minute_nodes:
             minutes = [_read_metrics(node, MINUTE_MS) for node in recording.minute_nodes[client]]

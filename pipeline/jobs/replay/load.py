@@ -157,9 +157,9 @@ def _load_samples(
     minutes = TimeWindow(span.start_ms - MINUTE_MS, span.end_ms)
     settings = SampleSettings(span=minutes, window_ms=MINUTE_MS, interval_ms=sample_intervals_ms(run.cluster))
     summed, precedence = summarise_nodes(samples, settings).to_arrow(), tuple(name_metric_sources(run.cluster))
-    nodes = finish_nodes(summed, precedence=precedence, client_configs=run.cluster.producers)
+    nodes = values_of(ClientNode, finish_nodes(summed, precedence=precedence, client_configs=run.cluster.producers))
     by_client: dict[MetricsClient, list[ClientNode]] = defaultdict(list)
-    for node in sorted(values_of(ClientNode, nodes), key=attrgetter("window_start_ms", "broker_id")):
+    for node in sorted(nodes, key=attrgetter("window_start_ms", "broker_id")):
         by_client[node.instance, node.client_id].append(node)
     return dict(by_client), dict(requests)
 

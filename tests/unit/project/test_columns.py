@@ -18,7 +18,9 @@ ROOMS = ("pipeline", "dags", "expectations")
 OTHERS = {"recorded_until_ms", "msg", "assigned_partitions", "kwargs", "column_list", "value_set"}
 """Of documents that others write: a capture's manifest, pydantic's errors, kafka-python's groups, suites' files."""
 MODULES = (broker_metrics, bronze, gold, health, incidents, keys, replay, silver)
-BY_NAME = {name: one for module in MODULES for name, one in vars(module).items() if isinstance(one, Table)}
+BY_NAME = {name: one for module in MODULES for name, one in vars(module).items() if isinstance(one, Table)} | {
+    "finish_nodes": silver.PRODUCER_NODES  # gives rows of the table before they are stored
+}
 NOT_STORED = {"Verdict": {"k", "severity"}}
 """Fields that no column holds: they keep their defaults."""
 CHECKED_ELSEWHERE = {"tuples", "values", "measure_column"}
