@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from operator import or_, xor
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
@@ -120,7 +121,8 @@ def commit_once(
 def _remove(file: Mapping[str, Any], written: Files) -> RemoveAction:
     at_ms = max((one["written_at_ms"] for one in written), default=time.time_ns() // 1_000_000)
     values, path, size = format_partition(file.get("partition")), file["path"], file["size_bytes"]
-    return RemoveAction(path, data_change=True, deletion_timestamp=at_ms, size=size, partition_values=values)
+    # delta-rs writes a path into the log as a URI, and reads it as it stands there
+    return RemoveAction(unquote(path), data_change=True, deletion_timestamp=at_ms, size=size, partition_values=values)
 
 
 def _commit(on_disk: DeltaTable, table: Table, actions: list[Any], written: Files, of: Noted | None) -> None:

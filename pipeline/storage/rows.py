@@ -11,7 +11,7 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, WriterProperti
 from deltalake.exceptions import CommitFailedError
 
 from pipeline.config.storage import Folder
-from pipeline.errors import StorageConflictError, TableMismatchError
+from pipeline.errors import StorageConflictError, StorageError, TableMismatchError
 from pipeline.model.window import TimeWindow, Windows, instant_of
 from pipeline.storage import durability
 from pipeline.storage.durability import ON_READ, StorageErrors, find_version, open_table
@@ -175,6 +175,7 @@ def commit(warehouse: Folder, table: Table, write: Callable[[DeltaTable], None])
         before = on_disk.version()
         try:
             with StorageErrors(path, "nothing was committed: free space or repair the folder, then run again"):
+                _refuse_names(on_disk)
                 write(on_disk)
         except CommitFailedError as error:
             conflict = error
@@ -185,6 +186,15 @@ def commit(warehouse: Folder, table: Table, write: Callable[[DeltaTable], None])
             durability.keep_table(path, on_disk)
             return on_disk.version()
     raise StorageConflictError(f"{table.name}: other writers committed first {ATTEMPTS} times") from conflict
+
+
+def _refuse_names(on_disk: DeltaTable) -> None:
+    """Refuses files that delta-rs cannot take out of a log, as Spark names them there: replaced ones would count, too."""
+    if odd := [uri for uri in on_disk.file_uris() if not "/".join(uri.rsplit("/", 3)[1:]).isascii()]:
+        what = "another program wrote it for a cluster whose name is not ASCII, and its rows would be counted twice"
+        raise StorageError(
+            f"{odd[0]}: {what}; have that program delete the cluster's rows, or begin another `warehouse`"
+        )
 
 
 def _refuse_mismatch(rows: pa.Table, table: Table) -> None:

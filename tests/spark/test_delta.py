@@ -13,13 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from pipeline.errors import TableMismatchError
+from pipeline.errors import StorageError, TableMismatchError
 from pipeline.model.window import TimeWindow
 from pipeline.stages import map_tasks
 from pipeline.storage.catalog import register_copies, register_tables
 from pipeline.storage.data_files import append_files, insert_missing, merge_frame, replace_windows
 from pipeline.storage.files import Scope, list_data_files
 from pipeline.storage.frames import ROW_GROUP_BYTES, arrow_schema, fit_rows
+from pipeline.storage.maintenance import maintain_tables
 from pipeline.storage.rows import compare_added, insert_rows, load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables import TABLES, Column, Table
@@ -107,6 +108,28 @@ def test_a_row_of_arrays_is_read_without_the_others(spark, tmp_path, write):
     groups = [file.row_group(number).num_rows for file in files for number in range(file.num_row_groups)]
     assert sum(groups) == 12
     assert max(groups) <= 3
+
+
+@pytest.mark.parametrize("name", ["prod eu", "ü/b", "a:b%20c", "a=b&c", "x'y", "名"])
+@pytest.mark.parametrize("maintain", [False, True])
+def test_no_name_of_a_cluster_has_replaced_rows_counted_too(warehouse, name, maintain):
+    """As tasks replace what delta-rs wrote, as the nightly compaction does: by such names its files stayed beside the new ones."""
+    by_delta_rs(None, rows_of((0, 1, 10), (1, 1, 11), cluster=name), warehouse, cluster=name, windows=windows(0, 1))
+    if maintain:
+        by_delta_rs(None, rows_of((2, 1, 12), cluster=name), warehouse, cluster=name, windows=windows(2))
+        maintain_tables(warehouse, as_of_ms=86_400_000, tables=(LOADS,))
+    by_sail(None, rows_of((0, 1, 9), cluster=name), warehouse, cluster=name, windows=windows(0))
+    rows = load_rows(warehouse, LOADS, cluster=name).sort_by("window_start")
+    assert rows["size_bytes"].to_pylist() == [9, 11, 12][: 2 + maintain]
+
+
+@pytest.mark.parametrize("write", [by_delta_rs, by_sail])
+def test_files_that_no_commit_can_take_out_of_the_log_are_refused(spark, warehouse, write):
+    """Spark names them by the cluster's name as it is: who replaced a window had its old rows, too."""
+    by_delta_rs(None, rows_of((0, 1, 10), cluster="名"), warehouse, cluster="名", windows=windows(0))
+    spark.sql(f"UPDATE delta.`{table_path(warehouse, LOADS)}` SET size_bytes = 11")
+    with pytest.raises(StorageError, match=r"cluster=名/.*counted twice; have that program delete"):
+        write(spark, rows_of((0, 1, 9), cluster="名"), warehouse, cluster="名", windows=windows(0))
 
 
 def test_an_old_file_that_nothing_replaces_stays_for_those_who_read_it(warehouse):
