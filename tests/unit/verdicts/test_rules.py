@@ -61,6 +61,12 @@ def test_windows_without_all_records_or_with_a_reassignment_count_neither_way_fo
     assert [v.verdict for v in judge_rules(dead, under(limit), chance_level=0.001, skipped=skipped)] == [W, W, F, F]
 
 
+def test_rules_about_traffic_and_sizes_wait_for_all_records_and_others_do_not():
+    waiting = {"topic_peak", "replica_size_spread", "preferred_leader", "assignment_skew", "zone_share"}
+    waiting |= {"late_load", "unread_records"}
+    assert {name for name, rule in RULES.items() if rule.needs_all_records} == waiting
+
+
 @pytest.mark.parametrize(
     ("before", "values", "verdicts"),
     [
