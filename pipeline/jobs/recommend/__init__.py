@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from pipeline.advice import candidate_effects
 from pipeline.advice.following import Doubts, HotBroker, LeaderReplay, list_new_leaders, move_partitions, weigh_doubts
 from pipeline.advice.recommendations import CandidateEffect, plan_following, recommend
-from pipeline.config.replay import IN_USE
+from pipeline.config.replay import IN_USE, Candidate
 from pipeline.jobs.recommend.promises import PromiseLedger, find_keyed, read_answers
 from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.number_text import format_name
@@ -87,8 +87,9 @@ def _recommend(
     )
     answers = read_answers(run, window, [one.broker_id for one in hot])
     keyed = find_keyed(run, window)
-    # what the replay says of brokers' shares if none were slow, under the first candidate that asks it
-    name = next((one.name for one in run.config.candidates if one.brokers_alike), None)
+    # what the replay says of brokers' shares if none were slow, under the first candidate that asks that alone
+    alone = (Candidate(name=one.name, brokers_alike=True, topics=one.topics) for one in run.config.candidates)
+    name = next((one.name for one, only in zip(run.config.candidates, alone, strict=True) if one == only), None)
     alike = [row for row in placed if row["candidate"] == name and row["share"] is not None]
     doubts = load_doubts(run, window, {row["topic"] for row in alike}, sizes, name or "")
     healed = candidate_effects.predict_healed(shares, alike, doubts, topic_bytes=sizes)

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from pipeline.alerting.incident_mail import describe_broker_share
+from pipeline.config.replay import DEFAULT_CANDIDATES, Candidate
 from pipeline.evidence.incident import gather_evidence
 from pipeline.jobs import recommend
 from pipeline.jobs.recommend import promises
@@ -73,8 +74,8 @@ def write_replay(warehouse):
         write_rows(warehouse, "gold.scenario_comparison", placed.head(1))
 
 
-def advise(folder, *, replayed=False, **tables):
-    config = write_config(folder)
+def advise(folder, *, replayed=False, candidates=DEFAULT_CANDIDATES, **tables):
+    config = write_config(folder).model_copy(update={"candidates": candidates})
     write_tables(config.warehouse, **tables)
     if replayed:
         write_replay(config.warehouse)
@@ -105,6 +106,13 @@ def test_where_the_replay_knows_a_mended_broker_its_share_is_promised(tmp_path):
     ends = [check[name] for name in ("predicted_ratio_low", "predicted_ratio", "predicted_ratio_high")]
     assert (check["action"], check["rank"], check["is_enough"]) == ("check_broker", 1, True)
     assert ends == pytest.approx([0.96, 1.02, 1.08])
+
+
+def test_a_candidate_that_changes_more_than_the_broker_promises_nothing_of_the_broker_alone(tmp_path):
+    """The first with `brokers_alike` was taken, also one with another client or setting beside it."""
+    both = (Candidate(name="no-slow-broker", brokers_alike=True, config={"linger.ms": "100"}),)
+    _, (check, *_) = advise(tmp_path, placement="batches", leaders_moved=False, replayed=True, candidates=both)
+    assert (check["action"], check["predicted_ratio"]) == ("check_broker", None)
 
 
 def test_what_else_changed_when_it_began_is_said(tmp_path):
