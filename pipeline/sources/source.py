@@ -78,10 +78,10 @@ class Number(Enum):
         "silver.record_batches: producer ids, codecs, checksums | consumers throw them away; these sources keep them"
     )
     REPLICAS = "bronze.cluster_state: leader, replicas, in-sync replicas | log_directories: from the metadata log, as of each window's end"
-    REPLICA_SIZES = "bronze.cluster_state: size_bytes, lag_count | when read; also from texts of kafka-log-dirs and kafka-get-offsets (`log_dirs_describe`, `get_offsets`)"
+    REPLICA_SIZES = "bronze.cluster_state: size_bytes, lag_count | when read; lag from `log_dirs_describe` with `get_offsets` beside it"
     VOLUMES = "bronze.brokers: log_dir_total_bytes, log_dir_usable_bytes, and hours to full disks by them | brokers from 3.3 on; without them `disk_bytes` in the configuration says what disks hold"
-    REASSIGNMENTS = "bronze.cluster_state: reassignment | also from texts of kafka-reassign-partitions --verify (`reassign_verify`): that one runs"
-    GROUPS = "bronze.consumer_groups: offsets, lag, members, gold.group_balance: what assignors give | also from texts of kafka-consumer-groups (`consumer_groups`)"
+    REASSIGNMENTS = "bronze.cluster_state: reassignment | reassign_verify: that one runs"
+    GROUPS = "bronze.consumer_groups: offsets, lag, members, gold.group_balance: what assignors give"
     AVAILABILITY = "gold.verdicts: source_arrival | what did not arrive"
 
 

@@ -91,6 +91,8 @@ class LogDirsDescribe(TextSource):
     """Text of `kafka-log-dirs --describe`; used for replicas whose disks are not read."""
 
     rank = 50
+    column = "log_dirs_describe"
+    provides = rated("exact", Number.REPLICA_SIZES)
     kind: Literal["log_dirs_describe"]
     path: ConfigPath
 
@@ -118,6 +120,8 @@ class ReassignVerify(TextSource):
     """Text of `kafka-reassign-partitions --verify`; marks the partitions that are being moved."""
 
     rank = 70
+    column = "reassign_verify"
+    provides = rated("exact", Number.REASSIGNMENTS)
     kind: Literal["reassign_verify"]
     path: ConfigPath
 
@@ -136,6 +140,8 @@ class ConsumerGroups(TextSource):
     """Texts of `kafka-consumer-groups --describe`, one file a moment, named `…<epoch ms>.txt`."""
 
     rank = 80
+    column = "consumer_groups"
+    provides = rated("exact", Number.GROUPS)
     kind: Literal["consumer_groups"]
     paths: tuple[ConfigPath, ...] = Field(min_length=1)
 

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.cli.doctor import try_source
 from pipeline.errors import SourceUnreachableError
-from pipeline.sources.kinds import CAPABILITIES, COLUMNS, list_given
+from pipeline.sources.kinds import CAPABILITIES, COLUMNS, KINDS, list_given
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.kinds.tool_texts import DumpLog, GetOffsets
@@ -97,6 +97,12 @@ def test_every_number_has_a_source_and_a_word_for_each():
     assert ("record counts" in gives, "latency" in lacks) == (True, True)
     both, neither = list_given(["live_cluster", "metrics"])
     assert ("latency" in both, "shares" in both, "latency" in neither) == (True, True, False)
+
+
+def test_what_saved_texts_of_tools_add_to_others_is_given():
+    texts = {"log_dirs_describe": "replica sizes", "reassign_verify": "reassignments", "consumer_groups": "groups"}
+    gives, _ = list_given(["topics_describe", *(KINDS[kind].column for kind in texts)])
+    assert set(texts.values()) <= set(gives)
 
 
 @contextmanager

@@ -32,7 +32,8 @@ def test_every_file_of_the_folder_has_kinds_and_each_kind_its_own_rank():
         *("log_directories", "collected", "live_cluster", "dump_log")
     ]
     live = ("live_cluster", "live_cluster, read: offsets", "live_cluster, with log_directories")
-    assert ("log_directories", "collected", *live, "dump_log", "topics_describe", "metrics") == COLUMNS
+    texts = ("dump_log", "topics_describe", "log_dirs_describe", "reassign_verify", "consumer_groups")
+    assert ("log_directories", "collected", *live, *texts, "metrics") == COLUMNS
 
 
 def asks_for_a_kind(node: ast.AST) -> bool:
