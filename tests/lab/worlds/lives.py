@@ -66,6 +66,8 @@ def live(seed: int, folder: Path) -> Life:
     for _ in range(chance.randint(0, 7)):
         act = chance.choice(EVENTS)
         at_ms = chance.randrange(begin_ms + 10 * MINUTE_MS, _END_MS)
+        if chance.random() < 0.5:  # while hosts are read for a run
+            at_ms = FIRST_MS + chance.randint(1, WINDOWS) * HOUR_MS + chance.randint(-2, 5) * MINUTE_MS
         life.faults.append(f"{act.__name__[1:]} at {(at_ms - FIRST_MS) // MINUTE_MS}")
         acts += act(kafka, at_ms)
     life.left_out = chance.choice(("", "", "", "audit"))
@@ -228,7 +230,9 @@ def _collect(life: Life) -> Acts:
         is_odd = how if broker == odd else None
         since_ms = FIRST_MS + chance.randint(-30, 90) * MINUTE_MS
         times_ms = [*range(since_ms, _END_MS, chance.choice((20, 60, 130)) * MINUTE_MS)]
-        times_ms.append(_END_MS + chance.randrange(60_000))
+        if chance.random() < 0.6:  # a minute or some after each window's end
+            times_ms = [FIRST_MS + n * HOUR_MS + chance.randrange(5 * MINUTE_MS) for n in range(WINDOWS)]
+        times_ms.append(_END_MS + chance.randrange(5 * MINUTE_MS))
         if is_odd == "stopped":
             times_ms = times_ms[: chance.randint(0, len(times_ms) - 1)]
         for at_ms in times_ms:
