@@ -13,7 +13,7 @@ from pipeline.errors import ConfigError, StorageError
 from pipeline.jobs import maintain
 from pipeline.model.window import DAY_MS, TimeWindow
 from pipeline.storage.frames import arrow_schema, rows_of
-from pipeline.storage.rows import load_rows, merge_rows, replace_rows
+from pipeline.storage.rows import insert_rows, load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.storage.window_status import lost_windows, trusted_windows
 from pipeline.tables import TABLES
@@ -97,7 +97,7 @@ def test_a_clock_that_is_years_ahead_drops_nothing_but_what_is_reversed_into_key
     for table in tables[:2]:
         write_days(config, table)
     hashed = {"cluster": "demo", "window_date": NOW.date(), "key_id": "f" * 32, "is_empty": False, "run_id": "r"}
-    merge_rows(pa.Table.from_pylist([hashed], arrow_schema(KEY_HASHES)), config.warehouse, KEY_HASHES)
+    insert_rows(pa.Table.from_pylist([hashed], arrow_schema(KEY_HASHES)), config.warehouse, KEY_HASHES)
     maintain.run(config, now_ms=NOW_MS + 3_650 * DAY_MS)
     assert ages_of(config.warehouse, CONSUMER_GROUPS) == [1]
     assert load_rows(config.warehouse, KEY_HASHES).num_rows == 0
