@@ -213,7 +213,7 @@ def test_a_forecast_that_is_not_trusted_is_no_figure_of_the_report(tmp_path):
     )
     write_rows(config.warehouse, "gold.forecast", rows)
     says = next(one.says for section in gather(config).sections for one in section.rows if one.answer.name == "room")
-    assert "the highest is broker 0 at 1.10x" in says
+    assert "the next seven days is broker 0 at 1.10x" in says
 
 
 def test_data_docs_are_linked_where_there_are_some(config):
