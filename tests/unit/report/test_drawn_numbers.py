@@ -116,9 +116,8 @@ def page(tmp_path_factory):
     write_warehouse(folder / "warehouse")
     newest = pl.lit(instant_of(T0_MS + 5 * HOUR_MS))
     disk = pl.DataFrame({"rule": "disk_hours_to_full", "subject": ["broker 0"], "value": 2.0})
-    ahead = pl.DataFrame(
-        {"subject": "broker 0", "measure": "share_ratio", "horizon_hours": [24, 48], "value": [1.3, 1.4]}
-    )
+    ahead = pl.DataFrame({"subject": "broker 0", "horizon_hours": [24, 48], "value": [1.3, 1.4], "is_trusted": True})
+    ahead = ahead.with_columns(measure=pl.lit("share_ratio"))
     moves = {"subject": ["broker 1"], "rank": 2, "title": "move", "topic": "orders", "share_ratio": 1.5, "text": ""}
     moves |= dict.fromkeys(("predicted_ratio", "predicted_ratio_low", "predicted_ratio_high"), 1.2)
     moves |= {"moved_bytes": 4_210_000, "is_enough": False}
