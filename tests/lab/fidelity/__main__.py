@@ -45,22 +45,25 @@ DOCUMENT = """\
 # Simulated and real producers
 
 Written by `make fidelity ARGS="--recorded --write FILE"`: a line for each run, and in full those in which a figure misses its bar. Without
-`--write` it prints all. *Published* is Kafka's figure (KIP-794), *real here* a run of the real client and the real brokers behind a
-proxy that delays, *simulated* the mean over the seeds.
+`--write` it prints all. *Published* is Kafka's figure (KIP-794). *Real here* is a run of the real client and real brokers behind a proxy
+that delays. *Simulated* is the mean over the seeds.
 
-The first tables are the recordings in `tests/golden/fidelity.json`; no parameter is free. Clients had warmed up, and brokers take what
-the proxy saw them take in the same run. Where *client from its start on* stands, the JVM had just started, and brokers take what they
-took right before. What clients' threads cost was traced between the runs; how much the traces differ is the seeds' run-to-run factor.
-Then come the published experiment as run for real on another bed, with that bed's times; Kafka's rows with one fitted parameter, all else
-as in `pipeline/simulator/scenario/measured.py`; and more recordings of that bed.
+**What was simulated**, in this order:
 
-The settings `drawn-12868899-...` were drawn after the simulator was frozen; the other fifteen are those it was developed with, recorded
-again on a still machine. *Earlier draws* were drawn after earlier freezes, or are repeats; the model was mended since.
+* The recordings in `tests/golden/fidelity.json`, without any free parameter. Clients had warmed up, and brokers take the time that the
+  proxy saw in the same run. At *client from its start on* the JVM had just started, and brokers take the time that they took right before.
+  The costs of clients' threads were traced between the runs; how much these traces differ is the seeds' run-to-run factor.
+* The published experiment, run for real on another machine (*bed*), with that machine's times.
+* Kafka's published rows with one fitted parameter, all else as in `pipeline/simulator/scenario/measured.py`.
+* More recordings of that other machine.
 
-Bars: shares 2 points or 2.5 standard deviations over the seeds, whichever is wider (published rows 3 points); batches 8 % on a slow broker,
-15 % on the others; throughput 2 % (published 3 %). Latencies are judged on quiet runs only, in which the proxy let 95 % of the held
-answers go within half a millisecond of their time: where a broker is congested average and p95 8 %, p99 12 %, in saturated runs 20 %.
-Other latencies have no bar. *Cells* are shares and batches: of these 95 % should lie within the seeds' 1-99 % range.
+The settings `drawn-12868899-...` were drawn after the simulator was frozen. The simulator was developed with the other fifteen, which were
+recorded again on a still machine. *Earlier draws* were drawn after earlier freezes, or are repeats; the model was mended since.
+
+**Bars.** Shares 2 points or 2.5 standard deviations over the seeds, whichever is wider (published rows 3 points); batches 8 % on a slow
+broker, 15 % on the others; throughput 2 % (published 3 %). Latencies are judged on quiet runs only, in which the proxy let 95 % of the held
+answers go within half a millisecond of their time. If a broker is congested, average and p95 8 %, p99 12 %; in saturated runs 20 %. Other
+latencies have no bar. *Cells* are shares and batches: 95 % of them should lie within the seeds' 1-99 % range.
 
 ```text
 """

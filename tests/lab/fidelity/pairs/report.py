@@ -41,20 +41,25 @@ DOCUMENT = """\
 # Replayed and real runs
 
 Written by `make fidelity ARGS="--pairs --write FILE"`: a line for each replay, and in full those in which a figure misses its bar. Without
-`--write` it prints all. Each pair is one traffic, sent twice to real brokers behind a proxy that delays: under one client (*before*) and
-then under another (*after*), each record at the same instant of the run with the same size and key. `partition-health replay` reads the
-recorded run's segments and its producers' scrapes, nothing of the other run. It predicts what the other client would have given
-(*replayed*), and what the recorded one should have given: the back-test. Rates, sizes, delays, versions and settings were drawn by a seed
-(`make fidelity ARGS="--record-pairs SEED"`); the captures lie in `tests/data/pairs`.
+`--write` it prints all.
 
-Bars: a broker's or partition's share of the bytes 2 points (back-test 1.5) or 2.5 standard deviations over the seeds, whichever is wider;
-peak-to-mean 5 % (of bytes before compression, as the replay counts it), records per batch 15 %, records/s 3 %, latencies 30 %; where keys
-alone decide, every partition to the record. *Right way*: the change between the two runs is larger than the bar (of shares: than the
-chance of both), and the replay's has the same sign. *Nine times of ten* is where one more run lies, if the seeds' law is the real one; it
-holds the model's error too, which was fitted to the blind draw (`make draw ARGS=--ranges`).
+**How.** Each pair is one traffic, sent twice to real brokers behind a proxy that delays: under one client (*before*), then under another
+(*after*). Each record is sent at the same instant of the run, with the same size and key. `partition-health replay` reads the segments of
+one run and its producers' scrapes, and nothing of the other run. It predicts the result of the other client (*replayed*), and that of the
+recorded one: the back-test. A seed drew rates, sizes, delays, versions and settings (`make fidelity ARGS="--record-pairs SEED"`). The
+captures are in `tests/data/pairs`.
 
-The settings were drawn (seed 1757) and the runs recorded when the code was frozen. On first sight 312 of 338 figures held their bar, and
-78 of 79 changes had the right sign. The code was mended since, so the tables below are not blind.
+**Bars.** A broker's or partition's share of the bytes 2 points (back-test 1.5) or 2.5 standard deviations over the seeds, whichever is
+wider; peak-to-mean 5 % (of bytes before compression, as the replay counts it), records per batch 15 %, records/s 3 %, latencies 30 %. If
+keys alone decide, every partition to the record.
+
+* *Right way*: the change between the two runs is larger than the bar (of shares: than the chance of both), and the replay's change has the
+  same sign.
+* *Nine times of ten*: the range of one more run, if the seeds' law is the real one. It includes the model's error, which was fitted to the
+  blind draw (`make draw ARGS=--ranges`).
+
+**First sight.** The code was frozen before the settings were drawn (seed 1757) and the runs recorded. 312 of 338 figures held their bar, and
+78 of 79 changes had the right sign. The tables below are of later code, so they are not blind.
 
 ```text
 """
