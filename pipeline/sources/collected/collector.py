@@ -117,6 +117,12 @@ class _Collector:
         if self._before is not None and self._before.collected_as != self._collected_as:
             others = "collected with other settings (window, keys or arrivals)"
             raise ConfigError(f"{folder.location} was {others}: empty it, or pass another --host")
+        before, now = (
+            {one.cluster_id for one in directories} - {None}
+            for directories in (self._before.state.directories if self._before else (), tree.directories)
+        )
+        if before and now and before.isdisjoint(now):
+            raise ConfigError(f"{folder.location} holds another Kafka cluster: pass another --to, one for each cluster")
         self._parts = list(self._before.parts if self._before else ())
         self._progress = {one.key: one for one in (self._before.progress if self._before else ())}
         self._held: dict[Kind, list[pa.Table]] = defaultdict(list)

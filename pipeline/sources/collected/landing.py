@@ -17,6 +17,7 @@ from typing import Any, Self
 from pipeline.model.cluster import CLUSTER_METADATA, ONLY_REPLICA, ClusterHistory
 from pipeline.model.log import LogName, Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, DirectoryKind, LogDirectory, LogTree, PartitionDirectory
+from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.collected.agreement import Agreement
 from pipeline.sources.collected.host import MOST_PROBLEMS, MOST_TEXT, Host, read_offset_ranges
@@ -207,6 +208,15 @@ def list_disputes(hosts: Sequence[Host]) -> list[str]:
     ]
 
 
+def _name_clusters(hosts: Sequence[Host]) -> list[str]:
+    """Hosts by their cluster, where there are several: most hosts may be another one's."""
+    held = {(one.cluster_id, host.name) for host in hosts for one in host.manifest.state.directories if one.cluster_id}
+    if len({cluster_id for cluster_id, _ in held}) < 2:
+        return []
+    named = [f"{name} (cluster.id {format_name(cluster_id, 40)})" for cluster_id, name in sorted(held)]
+    return [name_some("hosts of several Kafka clusters, of which each needs a landing folder of its own:", named)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landing:
     hosts: tuple[Host, ...] = ()  # those that count, without what the metadata does not place on them
@@ -257,7 +267,7 @@ def settle(
     choose = partial(choose_copies, history=history, span=span, topics=topics)
     copies = choose(kept)
     lacks = [f"{topic}-{partition}: {reason}" for (topic, _, partition), reason in copies.lacks]
-    doubts = (*agreement.doubts, *list_disputes(kept), *_list_overstated(kept, copies), *lacks)
+    doubts = (*agreement.doubts, *_name_clusters(hosts), *list_disputes(kept), *_list_overstated(kept, copies), *lacks)
     return Landing(hosts=tuple(kept), copies=copies, doubts=doubts, choose=choose)
 
 

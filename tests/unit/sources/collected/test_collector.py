@@ -321,6 +321,17 @@ def test_other_settings_are_refused_where_they_would_be_mixed(config, disk, land
         run_collector(load_config(tmp_path / "partition-health.yaml"), disk, landing)
 
 
+def test_a_host_of_another_cluster_writes_nothing_into_the_folder(config, disk, landing):
+    disk.write(0, b"".join(make_batches(0, 5)[0]))
+    run_collector(config, disk, landing)
+    before = manifest_of(landing, "broker-1")
+    properties = disk.root / "meta.properties"
+    properties.write_text(properties.read_text().replace("cluster.id=c", "cluster.id=d"))
+    with pytest.raises(ConfigError, match="another Kafka cluster"):
+        run_collector(config, disk, landing)
+    assert manifest_of(landing, "broker-1") == before
+
+
 def test_a_damaged_manifest_is_a_problem_of_its_host_and_stops_its_collector(config, disk, landing):
     disk.write(0, b"".join(make_batches(0, 5)[0]))
     run_collector(config, disk, landing)

@@ -42,6 +42,7 @@ from tests.unit.sources.collected.disks import (
     part_of,
     plan_tasks,
     read_landing,
+    restate,
     rewrite,
     run_collector,
     state_of,
@@ -509,3 +510,15 @@ def test_a_log_that_left_its_leaders_disk_unread_is_missing_until_its_new_leader
     assert visit(disks[1], NOW_MS) == LEFT
     shutil.copytree(follower.log, disks[2].root / "orders-0")
     assert visit(disks[2], NOW_MS) == ""
+
+
+def test_hosts_of_several_clusters_are_named_and_their_windows_are_not_complete(three):
+    reading = read_landing(three)
+    whole = weigh(three, reading)
+    assert (whole.missing, whole.arrived_count) == ("", whole.expected_count)
+    shutil.copytree(Path(three.location) / "broker-1", Path(three.location) / "a-1")  # a host of a smaller cluster
+    restate(three, "a-1", lambda state: {"directories": (replace(state.directories[0], cluster_id="a"),)})
+    found = weigh(three, read_landing(three))
+    assert "several Kafka clusters" in found.missing
+    assert "a-1 (cluster.id a), broker-1 (cluster.id c)" in found.missing
+    assert found.arrived_count < found.expected_count
