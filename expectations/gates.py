@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from expectations.gate import NOTHING, Asked, Batches, Versions, run_gate
 from expectations.reports import SuiteReport, raise_for_data_gate
 from expectations.suite_files import OF_STRATEGIES
-from pipeline.model.verdict import HISTORY_FACTOR, Verdict
+from pipeline.model.verdict import HISTORY_FACTOR, Verdicts
 from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
 from pipeline.tables import Table
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
@@ -161,9 +161,7 @@ def add_history(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
     return rows.join(medians.cast(pa.schema(kinds)), _TOPIC)
 
 
-def check_health(
-    run: RunContext, verdicts: Sequence[Verdict], queue: Callable[[], object] | None = None
-) -> SuiteReport:
+def check_health(run: RunContext, verdicts: Verdicts, queue: Callable[[], object] | None = None) -> SuiteReport:
     """The health gate over verdicts with limit, k, severity: its failure is mailed; `queue`, its action, queues incidents."""
     import pyarrow as pa
 
@@ -177,7 +175,7 @@ def check_health(
 
 
 def check_measured(
-    spark: SparkSession, run: RunContext, windows: Windows, verdicts: Sequence[Verdict], versions: Versions = NOTHING
+    spark: SparkSession, run: RunContext, windows: Windows, verdicts: Verdicts, versions: Versions = NOTHING
 ) -> tuple[SuiteReport, ...]:
     """The data gate of `health`, after incidents were queued, so that none is silenced; raises as `check_ingested`."""
     reports = run_gate(spark, "measures", run, list_measured(run, windows, verdicts), versions=versions)
@@ -185,7 +183,7 @@ def check_measured(
     return reports
 
 
-def list_measured(run: RunContext, windows: Windows, verdicts: Sequence[Verdict]) -> Batches:
+def list_measured(run: RunContext, windows: Windows, verdicts: Verdicts) -> Batches:
     kept, asked = run.split_by_rows(windows)[0], Asked(windows)  # others' keys are dropped (`sums_only`)
     broker = "coalesce(share.broker_id, led.broker_id)"
     sizes = "".join(f" WHEN {number} THEN {float(value)}" for number, value in run.cluster.capacity.items())
@@ -234,7 +232,7 @@ def join_messages(run: RunContext, windows: Windows) -> pa.Table:
     return pa.concat_tables([own.cast(schema), pa.Table.from_pylist(untold, schema)])
 
 
-def join_verdicts(run: RunContext, verdicts: Sequence[Verdict]) -> pa.Table:
+def join_verdicts(run: RunContext, verdicts: Verdicts) -> pa.Table:
     """Verdicts as they are to be stored, and brokers that lack one, with the measure that each judges."""
     import pyarrow as pa
 

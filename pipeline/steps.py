@@ -2,7 +2,7 @@
 
 import logging
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,7 +26,7 @@ from pipeline.jobs import (
 )
 from pipeline.jobs.replay import WindowReplay
 from pipeline.model.number_text import escape_hidden, format_name, format_slug, format_span
-from pipeline.model.verdict import Verdict
+from pipeline.model.verdict import Verdicts
 from pipeline.model.window import HOUR_MS, TimeWindow, spanning
 from pipeline.progress import Begin, Progress, ignore_phase
 from pipeline.report.metrics import publish_metrics
@@ -167,7 +167,7 @@ def _report(run: RunContext, reports: Iterable[JobReport], checked: Iterable[Sui
     )
 
 
-def _add_health(report: StepReport, run: RunContext, verdicts: Sequence[Verdict], health: SuiteReport) -> StepReport:
+def _add_health(report: StepReport, run: RunContext, verdicts: Verdicts, health: SuiteReport) -> StepReport:
     is_known = (not verdicts or has_share(verdicts)) and find_unjudged(verdicts) is None
     cluster, gate = run.cluster_name, run.cluster.gate
     verdict = describe_verdicts(verdicts, cluster=cluster, gate=gate, window_ms=run.window_ms)

@@ -12,7 +12,7 @@ from pipeline.config.replay import Candidate
 from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.number_text import format_name, format_percent, format_ratio
 from pipeline.model.promise import WHOLE
-from pipeline.model.verdict import BrokerLoad
+from pipeline.model.verdict import BrokerLoads
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.partitioners.registry import STRATEGIES
 from pipeline.partitioners.strategy import Use, parse_version
@@ -155,7 +155,7 @@ def name_share(placed: Row) -> str:
     return "share" if placed["log_share"] is None or placed["recorded_log_share"] is None else "log_share"
 
 
-def predict_ratios(shares: Sequence[BrokerLoad], placed: Sequence[Row], *, topic_bytes: int) -> dict[int, Ends]:
+def predict_ratios(shares: BrokerLoads, placed: Sequence[Row], *, topic_bytes: int) -> dict[int, Ends]:
     """Share ratios of all brokers if one topic were spread as in `placed`, the candidate's rows of `gold.replay_brokers`."""
     total = sum(load.size_bytes for load in shares)
     by_broker = {row["broker_id"]: row for row in placed}
@@ -173,7 +173,7 @@ def predict_ratios(shares: Sequence[BrokerLoad], placed: Sequence[Row], *, topic
 
 
 def predict_healed(
-    shares: Sequence[BrokerLoad], placed: Sequence[Row], doubts: Doubts, *, topic_bytes: Mapping[str, int]
+    shares: BrokerLoads, placed: Sequence[Row], doubts: Doubts, *, topic_bytes: Mapping[str, int]
 ) -> dict[int, Ends]:
     """Share ratios of all brokers if none were slow, their ends added up; empty where too much of the replay is doubted."""
     of_topic: dict[str, list[Row]] = defaultdict(list)
@@ -208,7 +208,7 @@ _WORTH = 0.01
 
 
 def find_rekeyings(
-    shares: Sequence[BrokerLoad], loads: Iterable[tuple[Any, ...]], topics: Iterable[tuple[Any, ...]]
+    shares: BrokerLoads, loads: Iterable[tuple[Any, ...]], topics: Iterable[tuple[Any, ...]]
 ) -> list[CandidateEffect]:
     """Brokers' loads if topics' heavy keys were split evenly, where that moves 1 % of some share; `loads` by partition."""
     total = sum(load.size_bytes for load in shares)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipeline.model.incident import IncidentChange, IncidentState, OpenIncident
-from pipeline.model.verdict import Verdict
+from pipeline.model.verdict import Verdict, Verdicts
 
 _Placed = tuple["Episode", "KnownIncident", list["KnownIncident"]]  # the id it keeps, and others that it overlaps
 _Fresh = tuple["Episode", list["KnownIncident"]]
-MakeChange = Callable[[IncidentState, str, int, Sequence[Verdict]], IncidentChange]  # verdicts up to its window
+MakeChange = Callable[[IncidentState, str, int, Verdicts], IncidentChange]  # verdicts up to its window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ def incident_id_of(cluster: str, rule: str, subject: str, since_ms: int, *, take
 def settle_ids(
     episodes: Sequence[Episode],
     known: Sequence[KnownIncident],
-    seen: Sequence[Verdict],
+    seen: Verdicts,
     *,
     first_ms: int,
     new_id: Callable[[int], str],
@@ -174,7 +174,7 @@ def fails(verdict: Verdict) -> bool:
 
 
 def _name(
-    episode: Episode, incident_id: str, opened_ms: int, seen: Sequence[Verdict], make_change: MakeChange
+    episode: Episode, incident_id: str, opened_ms: int, seen: Verdicts, make_change: MakeChange
 ) -> list[IncidentChange]:
     if opened_ms <= episode.opened_ms:
         return [replace(change, incident_id=incident_id) for change in episode.changes]
@@ -185,7 +185,7 @@ def _name(
 
 
 def _keep(
-    known: KnownIncident, merged_into: str | None, first_ms: int, seen: Sequence[Verdict], make_change: MakeChange
+    known: KnownIncident, merged_into: str | None, first_ms: int, seen: Verdicts, make_change: MakeChange
 ) -> list[IncidentChange]:
     """The changes of an id that no episode took: as stored, with its end."""
     if not known.is_open:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 from pipeline.alerting.incident_ids import Episode, KnownIncident, fails, incident_id_of, list_known, settle_ids
 from pipeline.model.incident import ENDED, IncidentChange, IncidentState, OpenIncident
-from pipeline.model.verdict import Verdict
+from pipeline.model.verdict import Verdict, Verdicts
 from pipeline.model.window import TimeWindow
 from pipeline.rules import times_worse, worst_of
 from pipeline.runs import RunContext
@@ -85,12 +85,12 @@ def load_open(run: RunContext, window_start_ms: int) -> tuple[OpenIncident, ...]
 
 
 def fold_verdicts(
-    verdicts: Sequence[Verdict],
+    verdicts: Verdicts,
     *,
     cluster: str,
     policy_of: Callable[[str], IncidentPolicy],
     open_incidents: Sequence[OpenIncident] = (),
-    history: Sequence[Verdict] = (),
+    history: Verdicts = (),
     stored: Sequence[IncidentChange] = (),
     judged_until_ms: int = 0,
     taken: Collection[str] = (),
@@ -126,7 +126,7 @@ def fold_verdicts(
 
 
 def _find_episodes(
-    seen: list[Verdict], rows: Sequence[Verdict], known: Sequence[KnownIncident], policy: IncidentPolicy
+    seen: list[Verdict], rows: Verdicts, known: Sequence[KnownIncident], policy: IncidentPolicy
 ) -> list[Episode]:
     """Walks a subject's verdicts in time order, adding them to those seen; the ids of the changes are still open."""
     episodes: list[Episode] = []
@@ -156,14 +156,14 @@ def _by_subject(verdicts: Iterable[Verdict]) -> dict[_Subject, list[Verdict]]:
     return rows
 
 
-def _step(seen: Sequence[Verdict], incident: OpenIncident | None, policy: IncidentPolicy) -> IncidentChange | None:
+def _step(seen: Verdicts, incident: OpenIncident | None, policy: IncidentPolicy) -> IncidentChange | None:
     if incident is None:
         return _change("new", "", _since_ms(seen, policy), seen) if fails(seen[-1]) else None
     state = _next_state(seen, incident, policy)
     return None if state is None else _change(state, incident.last.incident_id, incident.last.since_ms, seen)
 
 
-def _next_state(seen: Sequence[Verdict], incident: OpenIncident, policy: IncidentPolicy) -> IncidentState | None:
+def _next_state(seen: Verdicts, incident: OpenIncident, policy: IncidentPolicy) -> IncidentState | None:
     latest = seen[-1]
     if policy.is_calm(latest):
         calm_count = 0
@@ -185,7 +185,7 @@ def _is_judged(verdict: Verdict) -> bool:
     return verdict.verdict in _JUDGED and verdict.value is not None
 
 
-def _since_ms(seen: Sequence[Verdict], policy: IncidentPolicy) -> int:
+def _since_ms(seen: Verdicts, policy: IncidentPolicy) -> int:
     latest = seen[-1]
     since_ms, above_count, calm_count = latest.window_start_ms, 0, 0
     for verdict in reversed(seen):
@@ -201,7 +201,7 @@ def _since_ms(seen: Sequence[Verdict], policy: IncidentPolicy) -> int:
     return since_ms
 
 
-def _change(state: IncidentState, incident_id: str, since_ms: int, seen: Sequence[Verdict]) -> IncidentChange:
+def _change(state: IncidentState, incident_id: str, since_ms: int, seen: Verdicts) -> IncidentChange:
     latest = seen[-1]
     reach = [verdict for verdict in seen if verdict.window_start_ms >= since_ms]
     return IncidentChange(

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipeline.arrays import Ints
 from pipeline.calibration.session_traffic import NO_KEY
 from pipeline.calibration.within_ms import ArrivedRecords, put_in_order, sort_within
 from pipeline.codec.records.arrival_layout import SUMS
@@ -134,7 +135,7 @@ class _Joiner:
             held = pa.concat_batches(self._held)
             yield self._make(held, _group_starts(held))
 
-    def _make(self, held: pa.RecordBatch, starts: NDArray[np.int64]) -> pa.RecordBatch:
+    def _make(self, held: pa.RecordBatch, starts: Ints) -> pa.RecordBatch:
         ordered = put_in_order(_unpack(held, starts), _seeds(held, starts))
         return self._make_rows(held.take(pa.array(starts)), ordered, _add_up(held, starts))
 
@@ -159,7 +160,7 @@ def _count(chunk: pa.RecordBatch) -> int:
     return int(chunk["record_count"].to_numpy().sum())
 
 
-def _group_starts(held: pa.RecordBatch) -> NDArray[np.int64]:
+def _group_starts(held: pa.RecordBatch) -> Ints:
     is_first = np.zeros(held.num_rows, np.bool_)
     is_first[0] = True
     for name in GROUP:
@@ -168,7 +169,7 @@ def _group_starts(held: pa.RecordBatch) -> NDArray[np.int64]:
     return np.flatnonzero(is_first)
 
 
-def _seeds(held: pa.RecordBatch, starts: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _seeds(held: pa.RecordBatch, starts: Ints) -> NDArray[np.uint64]:
     """A seed for each group, of its names."""
     names = held.select(GROUP).take(pa.array(starts)).to_pylist()
     texts = ("\0".join(map(str, name.values())).encode() for name in names)
@@ -177,7 +178,7 @@ def _seeds(held: pa.RecordBatch, starts: NDArray[np.int64]) -> NDArray[np.uint64
     )
 
 
-def _add_up(held: pa.RecordBatch, starts: NDArray[np.int64]) -> pa.Table:
+def _add_up(held: pa.RecordBatch, starts: Ints) -> pa.Table:
     """The sums of each group; NULL where a chunk has none."""
     group = np.repeat(np.arange(len(starts)), np.diff(starts, append=held.num_rows))
     grouped = pa.table([*held.select(SUMS), pa.array(group)], [*SUMS, "group"]).group_by("group", use_threads=False)
@@ -185,7 +186,7 @@ def _add_up(held: pa.RecordBatch, starts: NDArray[np.int64]) -> pa.Table:
     return grouped.aggregate([(name, "sum", is_whole) for name in SUMS]).rename_columns(["group", *SUMS])
 
 
-def _unpack(held: pa.RecordBatch, starts: NDArray[np.int64]) -> ArrivedRecords:
+def _unpack(held: pa.RecordBatch, starts: Ints) -> ArrivedRecords:
     counts = held["record_count"].to_numpy()
     group = np.searchsorted(starts, np.arange(held.num_rows), side="right") - 1
     key_number = np.zeros(int(counts.sum()), np.int64)
@@ -228,7 +229,7 @@ def _pack(head: pa.RecordBatch, records: ArrivedRecords) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=CHUNK_SCHEMA)
 
 
-def _make_arrays(ordered: ArrivedRecords, record_counts: NDArray[np.int64], *, is_named: bool) -> dict[str, pa.Array]:
+def _make_arrays(ordered: ArrivedRecords, record_counts: Ints, *, is_named: bool) -> dict[str, pa.Array]:
     ends = np.concatenate([[0], np.cumsum(record_counts)])
     gap_ms = ordered.at_ms.astype(np.int32)
     gap_ms[1:] -= ordered.at_ms[:-1]
@@ -244,13 +245,11 @@ def _make_arrays(ordered: ArrivedRecords, record_counts: NDArray[np.int64], *, i
     }
 
 
-def _lists(ends: NDArray[np.int64], values: NDArray[np.int32] | NDArray[np.int64]) -> pa.Array:
+def _lists(ends: Ints, values: NDArray[np.int32] | Ints) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), pa.array(values))
 
 
-def _index_keys(
-    key_number: NDArray[np.int64], record_counts: NDArray[np.int64], *, is_named: bool
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+def _index_keys(key_number: Ints, record_counts: Ints, *, is_named: bool) -> tuple[Ints, Ints, NDArray[np.int32]]:
     """The distinct keys of each row, rising; where each row's end, with a 0 in front; and by record its key's index."""
     if not is_named:
         no_keys = np.zeros(0, np.int64), np.zeros(len(record_counts) + 1, np.int64)

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipeline.arrays import Flags, Ints
 from pipeline.calibration.within_ms import Pattern, choose_pattern, place_within_ms
 from pipeline.model.window import NS_PER_MS
 
-Which = slice | NDArray[np.bool_] | NDArray[np.int64]
+Which = slice | Flags | Ints
 """Some of the records or batches: a slice, a flag for each, or their indexes."""
 
 NO_KEY = -1  # in place of an index into `SessionTraffic.keys`: the record's key is null
@@ -48,7 +49,7 @@ class SessionTraffic:
     key_index: NDArray[np.int32]
     # int64, rising: the first 64 bits of key ids, see `codec.key_numbers.number_of_id`; in Spark SQL
     # `CAST(conv(substring(key_id, 1, 16), 16, -10) AS BIGINT)`
-    keys: NDArray[np.int64]
+    keys: Ints
     # `CreateTime`, `LogAppendTime` or both: with the latter, records of a batch came at one instant, that of its append
     timestamp_types: tuple[str, ...] = (CREATE_TIME,)
     unreadable_record_count: int = 0  # records besides these, in batches that could not be read
@@ -61,7 +62,7 @@ class SessionTraffic:
         return len(self.elapsed_ms)
 
     @property
-    def at_ms(self) -> NDArray[np.int64]:
+    def at_ms(self) -> Ints:
         """When each record was created, UTC milliseconds."""
         return self.elapsed_ms.astype(np.int64) + self.start_ms
 
@@ -76,12 +77,12 @@ class SessionTraffic:
         return self.producer_id < 0
 
     @property
-    def is_keyed(self) -> NDArray[np.bool_]:
+    def is_keyed(self) -> Flags:
         """By record: it has a key, be it an empty one."""
-        is_keyed: NDArray[np.bool_] = self.key_index != NO_KEY
+        is_keyed: Flags = self.key_index != NO_KEY
         return is_keyed
 
-    def place_records(self, base_ms: int, seed: int) -> NDArray[np.int64]:
+    def place_records(self, base_ms: int, seed: int) -> Ints:
         """When each record was sent, ns after an instant: within its millisecond by chance."""
         placed = place_within_ms(self.elapsed_ms, choose_pattern(self.elapsed_ms), seed)
         placed += (self.start_ms + int(self.elapsed_ms[0]) - base_ms) * NS_PER_MS
@@ -110,12 +111,12 @@ class SessionBatches:
 
     partition: NDArray[np.int32]
     leader: NDArray[np.int32]  # id of the broker that led when it was written, or -1
-    base_ms: NDArray[np.int64]  # time of the first record, epoch milliseconds; `max_ms` is the largest in it
-    max_ms: NDArray[np.int64]
-    record_count: NDArray[np.int64]
-    size_bytes: NDArray[np.int64]  # as on disk
+    base_ms: Ints  # time of the first record, epoch milliseconds; `max_ms` is the largest in it
+    max_ms: Ints
+    record_count: Ints
+    size_bytes: Ints  # as on disk
     codec: str = "none"  # `none`, or the codec most batches have
-    commits_ms: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # see `find_commits`
+    commits_ms: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # see `find_commits`
 
     def __len__(self) -> int:
         return len(self.partition)
@@ -133,9 +134,7 @@ def batches_of(stored: pa.Table) -> Callable[[SessionTraffic], SessionBatches]:
     return partial(_select_batches, stored, cache(partial(find_commits, stored)))
 
 
-def _select_batches(
-    stored: pa.Table, commits_of: Callable[[int], NDArray[np.int64]], traffic: SessionTraffic
-) -> SessionBatches:
+def _select_batches(stored: pa.Table, commits_of: Callable[[int], Ints], traffic: SessionTraffic) -> SessionBatches:
     wanted = {name: getattr(traffic, name) for name in SESSION}
     if traffic.producer_epoch < 0:  # pooled: all epochs
         del wanted["producer_epoch"]
@@ -158,7 +157,7 @@ def _select_batches(
     return batches.select(np.lexsort([getattr(batches, name) for name in _BY_BATCH]))
 
 
-def find_commits(stored: pa.Table, producer_id: int) -> NDArray[np.int64]:
+def find_commits(stored: pa.Table, producer_id: int) -> Ints:
     """When a producer's application ended its transactions: when each sent its last record, rising, epoch milliseconds.
 
     `stored` are rows of `silver.record_batches` of the window. A transaction has one marker in each of its partitions, all
@@ -186,22 +185,22 @@ def find_commits(stored: pa.Table, producer_id: int) -> NDArray[np.int64]:
     return commits[commits > 0]
 
 
-def commits_ns(commits_ms: NDArray[np.int64], base_ms: int) -> NDArray[np.int64]:
+def commits_ns(commits_ms: Ints, base_ms: int) -> Ints:
     """When an application commits, ns after an instant: once the millisecond of each transaction's last record is over."""
     return (commits_ms + 1 - base_ms) * NS_PER_MS
 
 
-def _begin_group(rows: pa.Table, columns: Sequence[str]) -> NDArray[np.bool_]:
+def _begin_group(rows: pa.Table, columns: Sequence[str]) -> Flags:
     """By row of a sorted table: it is the first with its values of these columns."""
     names = [rows[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in columns]
-    is_first: NDArray[np.bool_] = np.any([np.diff(name, prepend=-1) != 0 for name in names], axis=0)
+    is_first: Flags = np.any([np.diff(name, prepend=-1) != 0 for name in names], axis=0)
     return is_first
 
 
-def _epoch_ms(*instants: pa.ChunkedArray) -> NDArray[np.int64]:
+def _epoch_ms(*instants: pa.ChunkedArray) -> Ints:
     """The first of each row's instants that is known; 0 where none is."""
     known = pc.coalesce(*instants, pa.scalar(0, instants[0].type))
-    values: NDArray[np.int64] = pc.cast(known, pa.timestamp("ms", tz="UTC"), safe=False).to_numpy().astype(np.int64)
+    values: Ints = pc.cast(known, pa.timestamp("ms", tz="UTC"), safe=False).to_numpy().astype(np.int64)
     return values
 
 
@@ -258,7 +257,7 @@ def _iter_arrays(column: pa.ChunkedArray) -> Iterator[NDArray[Any]]:
             yield values[first:end]
 
 
-def _join_keys(table: pa.Table, order: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _join_keys(table: pa.Table, order: list[int]) -> tuple[Ints, NDArray[np.int32]]:
     """All keys once, rising, and the indexes of the rows as indexes into them."""
     of_row = list(_iter_arrays(table["keys"]))
     keys = np.unique(np.concatenate([np.zeros(0, np.int64), *of_row]))

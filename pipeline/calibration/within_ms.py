@@ -18,6 +18,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.arrays import Flags, Floats, Ints
 from pipeline.calibration.limits import HALF, MOST_STRAY, STEPS
 from pipeline.measures.chance import CHANCE_LEVEL
 from pipeline.model.window import MINUTE_MS, NS_PER_MS
@@ -36,7 +37,7 @@ class Pattern(StrEnum):
     STEADY = "steady"  # anywhere, independent of each other
 
 
-def choose_pattern(at_ms: NDArray[np.int64] | NDArray[np.int32]) -> Pattern:
+def choose_pattern(at_ms: Ints | NDArray[np.int32]) -> Pattern:
     """Distinguishes bursts from steady traffic; steady where there is too little to decide.
 
     Records that come independently of each other, at whatever rate, have half as many pairs in one millisecond as they
@@ -63,7 +64,7 @@ def choose_pattern(at_ms: NDArray[np.int64] | NDArray[np.int32]) -> Pattern:
     return Pattern.BURST if together > max(by_chance, HALF * same) else Pattern.STEADY
 
 
-def place_within_ms(at_ms: NDArray[np.int64] | NDArray[np.int32], pattern: Pattern, seed: int) -> NDArray[np.int64]:
+def place_within_ms(at_ms: Ints | NDArray[np.int32], pattern: Pattern, seed: int) -> Ints:
     """Places records within their milliseconds: nanoseconds since the first record's millisecond, not falling; int64[n].
 
     Steady records lie anywhere, each by itself. So do those of bursty traffic, where a millisecond holds no more of them
@@ -96,12 +97,12 @@ def place_within_ms(at_ms: NDArray[np.int64] | NDArray[np.int32], pattern: Patte
 class _Bursts:
     """Milliseconds that hold bursts, and those whose burst continues in the next one."""
 
-    is_burst: NDArray[np.bool_]
-    goes_on: NDArray[np.bool_]
+    is_burst: Flags
+    goes_on: Flags
     step_ns: int  # from one record of a burst to the next
 
 
-def _find_bursts(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> _Bursts:
+def _find_bursts(occupied_ms: Ints, counts: Ints) -> _Bursts:
     """Separates bursts from the records around them, and measures their pace.
 
     Bursts begin anywhere in a millisecond, so those of 0.3 ms are cut by the end of one in 3 of 10 cases: how often that
@@ -118,7 +119,7 @@ def _find_bursts(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> _
     return _Bursts(is_burst & (step_ns <= MOST_STRAY * NS_PER_MS), goes_on, max(_STEP_NS, step_ns))
 
 
-def _bound_chance(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def _bound_chance(occupied_ms: Ints, counts: Ints) -> Floats:
     """Bounds the count of each millisecond that chance hardly exceeds, by Poisson's law with its minute's usual mean."""
     from scipy.special import pdtrik  # noqa: PLC0415 - 0.3 s to import
 
@@ -131,7 +132,7 @@ def _bound_chance(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> 
     middle = np.cumsum(occupied) - occupied + np.maximum(length_ms // 2 - empty, 0)
     mean = np.where(empty > length_ms // 2, 0.0, ordered[middle])
     for _ in range(STEPS):
-        most: NDArray[np.float64] = np.maximum(2.0, 1 + pdtrik(1 - CHANCE_LEVEL, np.maximum(mean, CHANCE_LEVEL)))
+        most: Floats = np.maximum(2.0, 1 + pdtrik(1 - CHANCE_LEVEL, np.maximum(mean, CHANCE_LEVEL)))
         bound = most[number]
         is_usual = counts < bound
         usual = np.bincount(number, weights=is_usual)
@@ -139,9 +140,7 @@ def _bound_chance(occupied_ms: NDArray[np.int64], counts: NDArray[np.int64]) -> 
     return bound
 
 
-def _place_bursts(
-    bursts: _Bursts, mine: slice, occupied_ms: NDArray[np.int64], counts: NDArray[np.int64], stream: int
-) -> NDArray[np.int64]:
+def _place_bursts(bursts: _Bursts, mine: slice, occupied_ms: Ints, counts: Ints, stream: int) -> Ints:
     """Places bursts within their milliseconds: at the end if they continue, at the start if they began before."""
     goes_on = bursts.goes_on[mine]
     comes_on = np.append(mine.start > 0 and bursts.goes_on[mine.start - 1], goes_on[:-1])
@@ -156,7 +155,7 @@ def _place_bursts(
     return np.repeat(begin_ns, counts) + later_ns
 
 
-def _draw_within(since_ms: NDArray[np.int64], salt: NDArray[np.int64], stream: int) -> NDArray[np.int64]:
+def _draw_within(since_ms: Ints, salt: Ints, stream: int) -> Ints:
     """A nanosecond within a millisecond for each millisecond and salt."""
     value = since_ms.astype(np.uint64) * np.uint64(GAMMA) + salt.astype(np.uint64) * _SALT_FACTOR + np.uint64(stream)
     return ((mix_bits(value) >> np.uint64(40)) * np.uint64(NS_PER_MS) >> np.uint64(24)).astype(np.int64)
@@ -179,13 +178,13 @@ class ArrivedRecords:
     `group` numbers the session's minute and does not fall; `at_ms` is within the minute; `key_number` is 0 for a null key.
     """
 
-    group: NDArray[np.int64]
+    group: Ints
     at_ms: NDArray[np.uint16]
     body_bytes: NDArray[np.int32]
     partition: NDArray[np.int32]
-    key_number: NDArray[np.int64]
+    key_number: Ints
 
-    def take(self, rows: NDArray[np.int64] | slice) -> ArrivedRecords:
+    def take(self, rows: Ints | slice) -> ArrivedRecords:
         return ArrivedRecords(
             self.group[rows], self.at_ms[rows], self.body_bytes[rows], self.partition[rows], self.key_number[rows]
         )
@@ -211,7 +210,7 @@ def put_in_order(records: ArrivedRecords, seeds: NDArray[np.uint64], *, hash_bit
     return ordered
 
 
-def sort_within(group: NDArray[np.int64], values: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.int64]:
+def sort_within(group: Ints, values: NDArray[np.uint64] | Ints) -> Ints:
     """The order by group (not falling), then value; equal ones in any order."""
     order = np.argsort(values)  # quick: NumPy uses vector instructions
     if not len(group) or group[0] == group[-1]:

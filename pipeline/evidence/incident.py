@@ -1,14 +1,14 @@
 """Evidence on a change of an incident, as values."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipeline.config.rules import Gate
 from pipeline.model.incident import IncidentChange
 from pipeline.model.promise import Promise, Recommendation
-from pipeline.model.verdict import BrokerLoad, Verdict
+from pipeline.model.verdict import BrokerLoad, Verdict, Verdicts
 from pipeline.model.window import TimeWindow
 from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.runs import RunContext
@@ -131,7 +131,7 @@ ALL_CLIENTS = "*"
 KNOWN_LATENCY = f"client_id = '{ALL_CLIENTS}' AND request_latency_avg_ms IS NOT NULL AND ratio_to_peers <> 0"
 
 
-def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> IncidentEvidence:
+def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Verdicts) -> IncidentEvidence:
     """Gathers the evidence on a change; the verdict of its window, or the last before it, is among `verdicts`."""
     own = [v for v in verdicts if (v.rule, v.subject) == (change.rule, change.subject)]
     verdict = max((v for v in own if v.window_start_ms <= change.window_start_ms), key=lambda v: v.window_start_ms)

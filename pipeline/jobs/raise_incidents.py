@@ -19,7 +19,7 @@ from pipeline.errors import ConfigError
 from pipeline.evidence.incident import BrokerShareEvidence, gather_evidence
 from pipeline.model.incident import ENDED, IncidentChange, OpenIncident, incident_of
 from pipeline.model.number_text import say_more
-from pipeline.model.verdict import HISTORY_FACTOR, Verdict
+from pipeline.model.verdict import HISTORY_FACTOR, Verdict, Verdicts
 from pipeline.model.window import DAY_MS, END_OF_TIME_MS, TimeWindow, milliseconds_of
 from pipeline.rules import RULES, SOURCE_ARRIVAL, format_measure
 from pipeline.runs import JobReport, RunContext
@@ -39,7 +39,7 @@ _Changes = Sequence[IncidentChange]
 _SOURCE_WORSENS_BY = 3.0  # a source that fades is reported a few times, not in every window
 
 
-def run(run: RunContext, verdicts: Sequence[Verdict], inputs: Mapping[TimeWindow, str] | None = None) -> JobReport:
+def run(run: RunContext, verdicts: Verdicts, inputs: Mapping[TimeWindow, str] | None = None) -> JobReport:
     """Stores verdicts, last: a window with them is done; queues changes' messages. `inputs`: digests of what is judged."""
     if not verdicts:
         return JobReport(notes=("nothing was judged",))
@@ -125,7 +125,7 @@ def _silenced(run: RunContext, changes: _Changes, mutes: Sequence[Mute]) -> dict
 
 
 def find_lost(
-    run: RunContext, first_ms: int, opened: Iterable[OpenIncident], verdicts: Sequence[Verdict], mutes: Sequence[Mute]
+    run: RunContext, first_ms: int, opened: Iterable[OpenIncident], verdicts: Verdicts, mutes: Sequence[Mute]
 ) -> list[IncidentChange]:
     """Newest changes of incidents before a window that should have a message and have none, as after the loss of the outbox.
 
@@ -152,7 +152,7 @@ def find_lost(
     return [one for one in to_tell if _has_evidence(run, one, verdicts)]
 
 
-def _has_evidence(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> bool:
+def _has_evidence(run: RunContext, change: IncidentChange, verdicts: Verdicts) -> bool:
     try:
         gather_evidence(run, change, verdicts)
     except (ValueError, StopIteration):  # no such verdict, no such row: `retention` took it
@@ -189,7 +189,7 @@ def _note(change: IncidentChange) -> str:
 
 
 def queue_messages(
-    run: RunContext, changes: _Changes, verdicts: Sequence[Verdict], *, ended: _Changes = (), known: _Changes = ()
+    run: RunContext, changes: _Changes, verdicts: Verdicts, *, ended: _Changes = (), known: _Changes = ()
 ) -> int:
     """Puts changes into the outbox, once per channel; Alertmanager also gets all that `ended`; returns the outbox's version.
 

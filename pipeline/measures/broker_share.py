@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.arrays import Floats
 from pipeline.measures import chance
-from pipeline.measures.window_loads import Floats, Places, WindowLoads, expected_shares, sum_by
+from pipeline.measures.window_loads import Places, WindowLoads, expected_shares, sum_by
 
 LUCK_LEVEL = 0.001  # chance that the luckiest of a topic's partitions goes beyond what is called hash luck
 _TERMS = ("leaders", "topic_mix", "partition_skew", "heavy_keys", "hash_luck", "remainder")

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipeline.measures.window_loads import Floats
+from pipeline.arrays import Flags, Floats
 
 _NORMAL = NormalDist()
 CHANCE_LEVEL = 0.001
@@ -76,7 +75,7 @@ def bound_chance(distance: float, unit_count: float) -> float:
     return math.exp(-2 * unit_count * max(0.0, distance) ** 2)
 
 
-def significant(p_values: Sequence[float], level: float) -> NDArray[np.bool_]:
+def significant(p_values: Sequence[float], level: float) -> Flags:
     """Benjamini-Hochberg: which p-values stay significant when at most `level` of the finds may be false."""
     values = np.asarray(p_values, dtype=np.float64)
     count = len(values)

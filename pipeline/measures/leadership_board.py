@@ -7,7 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from pipeline.measures.window_loads import Floats, Places, expected_shares
+from pipeline.arrays import Floats
+from pipeline.measures.window_loads import Places, expected_shares
 from pipeline.model.placement import Brokers, Partitions, PlacedPartition
 
 EVENNESS = 1e-6

@@ -4,10 +4,10 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Flags, Floats
 from pipeline.measures.leadership_board import Board
-from pipeline.measures.window_loads import Floats, Places
+from pipeline.measures.window_loads import Places
 
 PAIRS_TRIED = 64
 MOST_PLACEMENTS = 20_000
@@ -91,7 +91,7 @@ class Changes:
         number = int(np.searchsorted(self._places, place))
         return slice(self._start[number], self._start[number] + self._count[number])
 
-    def _mark(self, is_touched: NDArray[np.bool_], giver: int, receiver: int) -> None:
+    def _mark(self, is_touched: Flags, giver: int, receiver: int) -> None:
         leader = self._board.leader[self._places]
         led = np.flatnonzero((leader == giver) | (leader == receiver))
         count = self._count[led]

@@ -23,6 +23,7 @@ from typing import Literal
 
 import numpy as np
 
+from pipeline.arrays import Floats
 from pipeline.measures.leadership_board import (
     EVENNESS,
     MOST_EXAMINED,
@@ -34,7 +35,7 @@ from pipeline.measures.leadership_board import (
     measure_excess,
 )
 from pipeline.measures.plan_steps import MOST_PLACEMENTS, Changes, count_placements, take_back, try_all
-from pipeline.measures.window_loads import Floats, Places
+from pipeline.measures.window_loads import Places
 from pipeline.model.placement import Brokers, PartitionMove, Partitions, PlacedPartition, PlacementBroker
 
 PlanKind = Literal["elect_preferred", "move_leaders", "move_replicas"]

@@ -12,8 +12,8 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Floats
 from pipeline.measures.chance import CHANCE_LEVEL, chance_cv, required_units
 
 ROUNDS = 1_000
@@ -136,9 +136,7 @@ def derive_window_seed(cluster: str, window_start_ms: int, subject: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-def place_units(
-    partition_count: int, unit_count: float, *, seed: int, heavy_ratios: Sequence[float] = ()
-) -> NDArray[np.float64]:
+def place_units(partition_count: int, unit_count: float, *, seed: int, heavy_ratios: Sequence[float] = ()) -> Floats:
     """Peak-to-mean of placements by chance alone, one per round, ascending; heavy units are among `unit_count`."""
     rng = np.random.Generator(np.random.Philox(seed))
     heavy = np.asarray(heavy_ratios, dtype=np.float64)
@@ -160,7 +158,7 @@ def place_units(
     return peaks
 
 
-def exceeding_chance(peaks: NDArray[np.float64], value: float) -> float:
+def exceeding_chance(peaks: Floats, value: float) -> float:
     """Chance of `value` or more, from placements: never 0, `1 / (rounds + 1)` where none came so high."""
     above = len(peaks) - int(np.searchsorted(peaks, value, side="left"))
     return (above + 1) / (len(peaks) + 1)

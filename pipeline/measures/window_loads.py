@@ -4,13 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Flags, Floats, Ints
 from pipeline.model.placement import PlacementBroker
 
 Topic = tuple[str, str]  # topic and its id
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
+Places = Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -18,45 +17,45 @@ class WindowLoads:
     """Traffic of each leader of a partition in a window, in order, zeros without; arrays of shape (loads,)."""
 
     topics: tuple[Topic, ...]  # Topics and ids ("" where unknown), ascending. A recreated topic is another topic.
-    topic: NDArray[np.int64]  # place in `topics`
-    partition: NDArray[np.int64]
-    leader_id: NDArray[np.int64]  # broker that carried the load; negative for unknown
-    size_bytes: NDArray[np.int64]  # bytes appended, batch headers and control batches included
-    record_count: NDArray[np.int64]  # data records
-    batch_count: NDArray[np.int64]  # data batches
-    batch_bytes_squared: NDArray[np.float64]
-    is_leader: NDArray[np.bool_]  # the broker leads the partition at the window's end
+    topic: Ints  # place in `topics`
+    partition: Ints
+    leader_id: Ints  # broker that carried the load; negative for unknown
+    size_bytes: Ints  # bytes appended, batch headers and control batches included
+    record_count: Ints  # data records
+    batch_count: Ints  # data batches
+    batch_bytes_squared: Floats
+    is_leader: Flags  # the broker leads the partition at the window's end
     # part of the partition's bytes whose keys hold more than 1/P of the topic's bytes each, 0..1; NaN for unknown keys
-    heavy_ratio: NDArray[np.float64]
-    light_ratio: NDArray[np.float64]  # of all other keys that have a name; the rest has no key, or one without a name
+    heavy_ratio: Floats
+    light_ratio: Floats  # of all other keys that have a name; the rest has no key, or one without a name
     # by topic, effective number of its light keys, `(sum w)^2 / sum w^2`, shape (topics,); NaN where not known
-    light_unit_count: NDArray[np.float64]
+    light_unit_count: Floats
 
     @property
-    def topic_partition(self) -> NDArray[np.int64]:
+    def topic_partition(self) -> Ints:
         """Place of each load's partition among the distinct topic-partitions, ascending."""
         if not len(self.topic):
             return np.empty(0, np.int64)
         new = (np.diff(self.topic) != 0) | (np.diff(self.partition) != 0)
         return np.concatenate(([0], np.cumsum(new)))
 
-    def take(self, rows: NDArray[np.bool_] | Places) -> "WindowLoads":
+    def take(self, rows: Flags | Places) -> "WindowLoads":
         of_loads = [field.name for field in fields(self) if field.name not in {"topics", "light_unit_count"}]
         return replace(self, **{name: getattr(self, name)[rows] for name in of_loads})
 
 
-def sum_by(places: NDArray[np.int64], values: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def sum_by(places: Ints, values: Ints, count: int) -> Ints:
     sums = np.zeros(count, np.int64)
     np.add.at(sums, places, values)
     return sums
 
 
-def expected_shares(capacities: Sequence[float]) -> NDArray[np.float64]:
+def expected_shares(capacities: Sequence[float]) -> Floats:
     """Part of the cluster's capacity of each broker; `ValueError` if a capacity is not above 0."""
     weights = np.asarray(capacities, dtype=np.float64)
     if not np.all(weights > 0):
         raise ValueError(f"capacities must be above 0, found {weights.tolist()}")
-    shares: NDArray[np.float64] = weights / weights.sum()
+    shares: Floats = weights / weights.sum()
     return shares
 
 

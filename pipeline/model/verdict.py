@@ -1,5 +1,6 @@
 """Input and output of the rules: brokers' loads in one window, and verdicts, rows of `gold.verdicts`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,6 +33,9 @@ class BrokerLoad:
         return without is not None and without < limit_ratio <= (self.share_ratio or 0.0)
 
 
+BrokerLoads = Sequence[BrokerLoad]
+
+
 BLIND = frozenset({"incomplete", "stale"})  # verdicts of windows whose data is missing
 VerdictKind = Literal["ok", "warn", "fail", "not_enough_traffic", "incomplete", "stale"]
 
@@ -52,3 +56,6 @@ class Verdict:
     reason: str
     k: int = 1  # windows above that make a failure; not stored
     severity: str = "critical"  # `critical` or `warning`; not stored
+
+
+Verdicts = Sequence[Verdict]

@@ -16,7 +16,7 @@ from pipeline.measures.chance import CHANCE_LEVEL
 from pipeline.model.promise import Trust, format_trust
 from pipeline.replay.concerns import Concerns
 from pipeline.replay.loads import Estimate
-from pipeline.replay.recorded import ProducerSession, RecordedTopic
+from pipeline.replay.recorded import RecordedTopic, Sessions
 from pipeline.replay.simulated.runs import CELL_LOG_BYTES
 from pipeline.replay.simulated.topics import SimulatedTopic
 
@@ -30,7 +30,7 @@ _MOST_SETTINGS = 12
 def back_test(
     recorded: RecordedTopic,
     simulated: SimulatedTopic | None,
-    sessions: Sequence[ProducerSession],
+    sessions: Sessions,
     latency_avg_ms: float | None,
     concerns: Concerns,
 ) -> Row:
@@ -63,7 +63,7 @@ def back_test(
     return {**row, "is_trusted": row[SHARES] == Trust.TRUSTED}
 
 
-def _describe_baseline(sessions: Sequence[ProducerSession]) -> Row:
+def _describe_baseline(sessions: Sessions) -> Row:
     if not sessions:
         return {"partitioner_source": Origin.NONE, "client": "", "runner_up": "", "settings": {}}
     baseline = max(sessions, key=lambda session: session.record_count).baseline

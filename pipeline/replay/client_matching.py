@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pipeline.calibration.limits import ALIKE
 from pipeline.model.cluster import NO_LEADER
-from pipeline.replay.recorded import MOST_SESSIONS, ClientNode, MetricsClient, ProducerSession, Recording, SessionKey
+from pipeline.replay.recorded import MOST_SESSIONS, ClientNode, MetricsClient, Recording, SessionKey, Sessions
 
 ProducerKey = tuple[int, int, str, str]
 """Start of the window, producer id; topic and topic id where producers are pooled, else ""."""
@@ -16,7 +16,7 @@ Client = TypeVar("Client", bound=Hashable)
 
 
 def pool_clients(
-    recording: Recording, sessions: Sequence[ProducerSession], matched: Mapping[tuple[int, str, str], MetricsClient]
+    recording: Recording, sessions: Sessions, matched: Mapping[tuple[int, str, str], MetricsClient]
 ) -> dict[tuple[int, str, str], tuple[MetricsClient, ...]]:
     """The clients of a producer that stands for all without ids, the largest first: those that are no other's, if the sum fits."""
     nodes = recording.nodes
@@ -47,7 +47,7 @@ def producer_of(key: SessionKey) -> ProducerKey:
 
 
 def match_sessions(
-    sessions: Sequence[ProducerSession], nodes: Mapping[int, Mapping[MetricsClient, Sequence[ClientNode]]]
+    sessions: Sessions, nodes: Mapping[int, Mapping[MetricsClient, Sequence[ClientNode]]]
 ) -> dict[tuple[int, str, str], MetricsClient]:
     """Each producer's client, as far as one fits."""
     stored: dict[tuple[int, str, str], dict[int, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))

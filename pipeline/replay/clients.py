@@ -1,6 +1,6 @@
 """The library, version and zone of each session's client: what the client, the configuration or the records tell."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 
@@ -11,8 +11,8 @@ from pipeline.calibration.partitioner.settings import Setting
 from pipeline.calibration.partitioner.switch_rules import SwitchRule
 from pipeline.partitioners.registry import STRATEGIES, list_families
 from pipeline.partitioners.strategy import parse_version, read_kafka_version
-from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import ClientNode, MetricsClient, ProducerSession, Recording, SessionKey
+from pipeline.replay.metrics import MetricsBySession
+from pipeline.replay.recorded import ClientNode, MetricsClient, ProducerSession, Recording, SessionKey, Sessions
 from pipeline.simulator.clients.client import ANY_RACK
 from pipeline.simulator.clients.producer_configs import JAVA, LIBRDKAFKA, OLDEST, find_config
 
@@ -20,9 +20,7 @@ LIBRARIES = {"apache-kafka-java": JAVA, "librdkafka": LIBRDKAFKA}
 """By `client_software_name` (KIP-714, KIP-511); `app-info` and Micrometer, which name none, are of Java clients."""
 
 
-def name_versions(
-    recording: Recording, sessions: Sequence[ProducerSession], metrics: Mapping[SessionKey, SessionMetrics]
-) -> list[ProducerSession]:
+def name_versions(recording: Recording, sessions: Sessions, metrics: MetricsBySession) -> list[ProducerSession]:
     """Adds the library and version that all clients of a session tell; where only a library is known, a strategy of its own."""
     named = []
     for session in sessions:
@@ -121,9 +119,7 @@ class ZoneSource(StrEnum):
     UNKNOWN = "unknown"
 
 
-def name_zones(
-    recording: Recording, sessions: Sequence[ProducerSession], metrics: Mapping[SessionKey, SessionMetrics]
-) -> list[ProducerSession]:
+def name_zones(recording: Recording, sessions: Sessions, metrics: MetricsBySession) -> list[ProducerSession]:
     """The sessions with the id and zone of their clients; pooled producers have a zone where all their clients are in it."""
     shown: dict[SessionKey, set[str]] = {}
     for session in sessions:

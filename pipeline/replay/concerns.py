@@ -11,7 +11,7 @@ from pipeline.calibration.session_traffic import CREATE_TIME
 from pipeline.model.number_text import join_names
 from pipeline.model.window import MINUTE_MS
 from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import ProducerSession, RecordedTopic, Row
+from pipeline.replay.recorded import RecordedTopic, Row, Sessions
 
 _LISTED = 6
 _REASON, _ASSUMED = True, False
@@ -29,11 +29,7 @@ class Concerns:
 
 
 def list_concerns(
-    recorded: RecordedTopic,
-    sessions: Sequence[ProducerSession],
-    reason: str,
-    of_log: Sequence[Doubt],
-    metrics: Sequence[SessionMetrics],
+    recorded: RecordedTopic, sessions: Sessions, reason: str, of_log: Sequence[Doubt], metrics: Sequence[SessionMetrics]
 ) -> Concerns:
     """Lists the data's reasons for doubt; `reason` says why the present settings could not be simulated, or is ""."""
     concerns = [
@@ -54,7 +50,7 @@ def list_concerns(
     return Concerns(*(tuple(caveat for kind, caveat in told if kind == wanted) for told, wanted in kinds))
 
 
-def _doubt_arrivals(recorded: RecordedTopic, sessions: Sequence[ProducerSession]) -> Iterator[Doubt]:
+def _doubt_arrivals(recorded: RecordedTopic, sessions: Sessions) -> Iterator[Doubt]:
     total, known = int(recorded.records.sum()), sum(session.record_count for session in sessions)
     if not total or not sessions:
         yield _REASON, (Caveat.NO_ARRIVALS if total else Caveat.NO_RECORDS).say()
@@ -74,7 +70,7 @@ def _doubt_arrivals(recorded: RecordedTopic, sessions: Sequence[ProducerSession]
         yield _ASSUMED, Caveat.ONE_PARTITION.say()
 
 
-def _tell_pooled(sessions: Sequence[ProducerSession], metrics: Sequence[SessionMetrics]) -> Iterator[Doubt]:
+def _tell_pooled(sessions: Sessions, metrics: Sequence[SessionMetrics]) -> Iterator[Doubt]:
     for session, own in zip(sessions, metrics, strict=False):
         if session.producer_id < 0:
             count = len(own.weights)

@@ -5,8 +5,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Ints
 from pipeline.calibration.limits import MOST_STRAY
 from pipeline.replay.loads import UNKNOWN, Estimate, Loads, apportion
 from pipeline.simulator.distributions import derive_stream, draw_index
@@ -17,7 +17,7 @@ DRAWS = round(1 / MOST_STRAY) - 1  # of so many the least and the largest hold o
 class DrawnLeaders(NamedTuple):
     broker_ids: tuple[int, ...]  # ascending
     # int64[draws, partitions], an index into `broker_ids`; -1 without leader. One draw where all are known.
-    leaders: NDArray[np.int64]
+    leaders: Ints
 
     @property
     def is_drawn(self) -> bool:
@@ -37,7 +37,7 @@ class DrawnLeaders(NamedTuple):
         low, median, high = (self._sum_by_draw(part).max(axis=1) / (total / count) for part in loads)
         return Estimate(float(np.median(median)), max(1.0, float(low.min())), min(float(count), float(high.max())))
 
-    def _sum_by_draw(self, loads: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _sum_by_draw(self, loads: Ints) -> Ints:
         sums = np.zeros((len(self.leaders), len(self.broker_ids)), dtype=np.int64)
         draws, partitions = np.nonzero(self.leaders >= 0)
         np.add.at(sums, (draws, self.leaders[draws, partitions]), loads[partitions])
@@ -65,7 +65,7 @@ def draw_leaders(known: Mapping[int, int], broker_ids: Sequence[int], topic: str
 
 
 @lru_cache(maxsize=1024)  # windows and candidates of one count ask alike
-def _draw_all(broker_count: int, count: int, seed: str) -> NDArray[np.int64]:
+def _draw_all(broker_count: int, count: int, seed: str) -> Ints:
     leaders = np.array([_draw(broker_count, count, derive_stream(draw, "placement", seed)) for draw in range(DRAWS)])
     leaders.flags.writeable = False
     return leaders

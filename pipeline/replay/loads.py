@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Floats, Ints
 from pipeline.calibration.limits import MOST_STRAY
 from pipeline.measures.chance import NORMAL_REACH
 
@@ -28,9 +28,9 @@ INSIDE = 1 - 2 * MOST_STRAY  # part of further runs that lie in a range over see
 class Loads(NamedTuple):
     """Load of each partition (or broker): at least, likely, at most; int64[n] each. The likely ones sum to the total."""
 
-    low: NDArray[np.int64]
-    median: NDArray[np.int64]
-    high: NDArray[np.int64]
+    low: Ints
+    median: Ints
+    high: Ints
 
     def columns(self, name: str, number: int | None) -> dict[str, int]:
         """The three columns of the load of a partition or broker; zeros without one."""
@@ -52,11 +52,11 @@ class Estimate(NamedTuple):
 UNKNOWN = Estimate(None, None, None)
 
 
-def known_loads(loads: NDArray[np.int64]) -> Loads:
+def known_loads(loads: Ints) -> Loads:
     return Loads(loads, loads, loads)
 
 
-def spread_unknown(known: NDArray[np.int64], unknown: int) -> Loads:
+def spread_unknown(known: Ints, unknown: int) -> Loads:
     """Adds a load whose partition is unknown.
 
     >>> spread_unknown(np.array([5, 0, 1]), 4)
@@ -94,24 +94,24 @@ def measure_effective_partitions(loads: Loads) -> Estimate:
     return Estimate(*(count_effective(part) for part in (loads.median, heaped, _fill_gaps(loads.low, unknown))))
 
 
-def count_effective(loads: NDArray[np.int64] | NDArray[np.float64]) -> float:
+def count_effective(loads: Ints | Floats) -> float:
     """1 over the sum of squared shares."""
     shares = np.sort(loads / loads.sum())  # in one order, whatever partition is which
     return float(1.0 / np.sum(shares * shares))
 
 
-def _fill_gaps(loads: NDArray[np.int64], unknown: int) -> NDArray[np.float64]:
+def _fill_gaps(loads: Ints, unknown: int) -> Floats:
     """The most even loads that adding `unknown` can give: water poured on steps."""
     steps = np.sort(loads).astype(np.float64)
     for filled in range(1, len(steps) + 1):
         level = (steps[:filled].sum() + unknown) / filled
         if filled == len(steps) or level <= steps[filled]:
             break
-    filled_steps: NDArray[np.float64] = np.maximum(steps, level)
+    filled_steps: Floats = np.maximum(steps, level)
     return filled_steps
 
 
-def apportion(weights: NDArray[np.int64] | NDArray[np.float64], total: int) -> NDArray[np.int64]:
+def apportion(weights: Ints | Floats, total: int) -> Ints:
     """Splits a whole number in proportion to weights, so that the parts sum to it; evenly where all weights are 0.
 
     What rounding down leaves goes to the largest remainders, of equal ones to the first.
@@ -146,12 +146,8 @@ def reach_of(seed_count: int) -> float:
 
 
 def expect_range(
-    values: NDArray[np.int64] | NDArray[np.float64],
-    least: float = 0.0,
-    most: float = math.inf,
-    *,
-    error: float | NDArray[np.float64] = 0.0,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    values: Ints | Floats, least: float = 0.0, most: float = math.inf, *, error: float | Floats = 0.0
+) -> tuple[Floats, Floats, Floats]:
     """Where one more run lies, by the seeds' values, column by column: the low end, the median, and the high end.
 
     There is nothing below `least` or above `most`. The model itself is off by a factor, whose logarithm has the standard
@@ -173,7 +169,7 @@ def expect_range(
     return low, middle, high
 
 
-def spread_error(shares: NDArray[np.float64], error: float) -> NDArray[np.float64]:
+def spread_error(shares: Floats, error: float) -> Floats:
     """The error of shares p for `expect_range`, where the model is off by `error` x sqrt(p (1 - p)).
 
     >>> spread_error(np.array([0.5, 0.1, 0.0]), 0.02)
@@ -182,7 +178,7 @@ def spread_error(shares: NDArray[np.float64], error: float) -> NDArray[np.float6
     return error * np.sqrt(np.divide(1 - shares, shares, out=np.zeros_like(shares), where=shares > 0))
 
 
-def spread_over_seeds(loads: NDArray[np.int64], total: int, *, error: float = 0.0) -> Loads:
+def spread_over_seeds(loads: Ints, total: int, *, error: float = 0.0) -> Loads:
     """Loads by seed and partition (or broker) as one: the medians, evened out to sum to the total, and the ranges.
 
     `error` is the model's, as in `spread_error`.

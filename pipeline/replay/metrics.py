@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Ints
 from pipeline.calibration.limits import ALIKE, HALF, LEAST_SAMPLE
 from pipeline.calibration.partitioner.linger_waits import Waiting
 from pipeline.calibration.service import fit
@@ -89,11 +89,14 @@ class SessionMetrics:
         return weights if len(weights) > 1 and any(weights) else ()
 
 
+MetricsBySession = Mapping[SessionKey, SessionMetrics]
+
+
 def fit_sessions(recording: Recording, sessions: Sequence[ProducerSession]) -> dict[SessionKey, SessionMetrics]:
     """Finds each session's client by the bytes both sent to each broker, and fits the brokers' services to its metrics."""
     length_ms, nodes = recording.window_ms, recording.nodes
     matched, sent = match_sessions(sessions, nodes), sum_sent(sessions)
-    stored: dict[ProducerKey, NDArray[np.int64]] = defaultdict(lambda: np.zeros(SLOTS, np.int64))
+    stored: dict[ProducerKey, Ints] = defaultdict(lambda: np.zeros(SLOTS, np.int64))
     for session in sessions:
         stored[producer_of(session.key)] += session.bytes_by_slot
     pooled = pool_clients(recording, sessions, matched)
@@ -158,9 +161,7 @@ def sum_sent(sessions: Iterable[ProducerSession]) -> Counter[SessionKey]:
     return sent
 
 
-def share_models(
-    metrics: Mapping[SessionKey, SessionMetrics], sent: Mapping[SessionKey, int]
-) -> dict[SessionKey, SessionMetrics]:
+def share_models(metrics: MetricsBySession, sent: Mapping[SessionKey, int]) -> dict[SessionKey, SessionMetrics]:
     """Lends producers without metrics the delays that brokers had for the one that sent most; `sent` is bytes by session."""
     lent: dict[int, dict[int, ServiceModel]] = defaultdict(dict)
     for key in sorted(metrics, key=lambda key: sent[key]):
@@ -177,9 +178,7 @@ def _sum_bytes(nodes: Sequence[ClientNode]) -> float:
     return sum(node.batch_bytes for node in nodes)
 
 
-def _compare_totals(
-    slots: NDArray[np.int64], nodes: Sequence[ClientNode], start_ms: int, length_ms: int
-) -> float | None:
+def _compare_totals(slots: Ints, nodes: Sequence[ClientNode], start_ms: int, length_ms: int) -> float | None:
     """Compares the bytes of a producer, by slot of the window, with those that its client says it sent.
 
     Each broker's counter over the time between its first and last scrape in the window, if that holds half of the bytes.

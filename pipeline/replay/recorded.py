@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Ints
 from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.within_ms import Pattern
 from pipeline.config.replay import Candidate
@@ -37,13 +37,13 @@ class ProducerSession:
     pattern: Pattern
     batch_count: int
     bytes_by_broker: Mapping[int, int]  # bytes of its batches in the log, by the broker that led
-    bytes_by_slot: NDArray[np.int64]  # the same by time: int64[`SLOTS`], equal parts of the window
+    bytes_by_slot: Ints  # the same by time: int64[`SLOTS`], equal parts of the window
     baseline: Baseline
     compression: Compression | None
     timestamp_type: str  # `CreateTime`, or `LogAppendTime` where any is
     counts: Mapping[str, int]  # records that are special, by what they are; see `SessionTraffic`
     sampling_rate: float  # part of the window's time that was read
-    commits_ms: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # see `find_commits`
+    commits_ms: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # see `find_commits`
     client_id: str | None = None  # `client.id` of the client whose metrics fit; None where none or several do
     zone: str = ""  # where its producer is; "" where nothing says
     zone_source: str = "unknown"  # how that is known, see `ZoneSource`
@@ -84,6 +84,9 @@ class ProducerSession:
             self.producer_epoch,
             *(self.topic_key if self.producer_id < 0 else ("", "")),
         )
+
+
+Sessions = Sequence[ProducerSession]
 
 
 Row = Mapping[str, Any]
@@ -191,11 +194,11 @@ class RecordedTopic:
     topic_id: str
     leaders: Mapping[int, int]  # id of each partition's leader at the window's end, or -1
     broker_ids: Sequence[int]
-    records: NDArray[np.int64]
-    sizes: NDArray[np.int64]  # bytes of the data records before compression, without batch headers
-    batches: NDArray[np.int64]
+    records: Ints
+    sizes: Ints  # bytes of the data records before compression, without batch headers
+    batches: Ints
     # bytes of the batches in the log; `broker_log_sizes` by broker that led when they were written
-    log_sizes: NDArray[np.int64]
+    log_sizes: Ints
     broker_log_sizes: Mapping[int, int]
     keyless_count: int
 

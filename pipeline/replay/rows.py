@@ -1,7 +1,7 @@
 """The rows of the replay's tables, without cluster and run: made here, once, from values."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from pipeline.replay.keyed.plan import FAMILIES
 from pipeline.replay.keyed.sums import RECORDS
 from pipeline.replay.keyed.topics import AS_RECORDED, KeyedOutcome, KeyedTopic
 from pipeline.replay.loads import UNKNOWN, Estimate, count_seeds
-from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import ProducerSession, SessionKey, TopicWindow
+from pipeline.replay.metrics import MetricsBySession
+from pipeline.replay.recorded import ProducerSession, TopicWindow
 from pipeline.replay.simulated.runs import CELL_BATCHES, CELL_BYTES, CELL_LOG_BYTES, CELL_RECORDS
 from pipeline.replay.simulated.topics import SimulatedTopic
 from pipeline.replay.topics import CandidateOutcome, ReplayedTopic, TopicInput
@@ -80,7 +80,7 @@ def session_row(session: ProducerSession) -> Row:
     }
 
 
-def service_rows(metrics: Mapping[SessionKey, SessionMetrics]) -> Iterator[Row]:
+def service_rows(metrics: MetricsBySession) -> Iterator[Row]:
     """Rows of `silver.service_models`."""
     for (start_ms, producer_id, epoch, topic, topic_id), each in metrics.items():
         session = {"producer_id": producer_id, "producer_epoch": epoch, "client_id": each.client_id}

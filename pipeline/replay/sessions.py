@@ -19,14 +19,14 @@ from pipeline.calibration.partitioner.linger_waits import settle_linger
 from pipeline.calibration.partitioner.settings import measure_compression
 from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_variant
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
-from pipeline.calibration.service.model import ServiceModel
+from pipeline.calibration.service.model import Models, ServiceModel
 from pipeline.calibration.service.trial import SessionTopic
 from pipeline.calibration.session_traffic import batches_of, iter_sessions
 from pipeline.calibration.within_ms import choose_pattern
 from pipeline.replay.clients import name_versions, name_zones
 from pipeline.replay.keyed.plan import strategy_in_use
-from pipeline.replay.metrics import SessionMetrics, fit_sessions, share_models, sum_sent
-from pipeline.replay.recorded import SLOTS, ProducerSession, Recording, SessionKey, SessionWindow, TopicWindow
+from pipeline.replay.metrics import MetricsBySession, SessionMetrics, fit_sessions, share_models, sum_sent
+from pipeline.replay.recorded import SLOTS, ProducerSession, Recording, SessionKey, Sessions, SessionWindow, TopicWindow
 from pipeline.replay.simulated.producers import is_simulated
 from pipeline.simulator.clients.client import PLACEMENTS
 from pipeline.stages import run_pieces
@@ -156,11 +156,7 @@ class _Trial(NamedTuple):
 
 
 def refine_sessions(
-    spark: SparkSession,
-    recording: Recording,
-    sessions: Sequence[ProducerSession],
-    metrics: Mapping[SessionKey, SessionMetrics],
-    read: SessionReaders,
+    spark: SparkSession, recording: Recording, sessions: Sessions, metrics: MetricsBySession, read: SessionReaders
 ) -> tuple[list[ProducerSession], dict[SessionKey, SessionMetrics]]:
     """Sharpens baselines and models of sessions whose delays or variant are open: tasks simulate a minute of each."""
     settled = [replace(one, baseline=settle_linger(one.baseline, metrics[one.key].waiting)) for one in sessions]
@@ -173,9 +169,7 @@ def refine_sessions(
     return refined, share_models(sharpened, sum_sent(sessions))
 
 
-def _list_trials(
-    recording: Recording, sessions: Sequence[ProducerSession], metrics: Mapping[SessionKey, SessionMetrics]
-) -> list[_Trial]:
+def _list_trials(recording: Recording, sessions: Sessions, metrics: MetricsBySession) -> list[_Trial]:
     by_key: dict[SessionKey, list[ProducerSession]] = defaultdict(list)
     for session in sessions:
         by_key[session.key].append(session)
@@ -190,7 +184,7 @@ def _list_trials(
     return trials
 
 
-def can_refine(topics: Sequence[ProducerSession], models: Mapping[int, ServiceModel]) -> bool:
+def can_refine(topics: Sessions, models: Models) -> bool:
     """Whether a simulation may say more: where records without a key go depends on what is open."""
     batch_count = sum(topic.batch_count for topic in topics if topic.keyless_count)
     strategies = {topic.baseline.strategy for topic in topics if topic.keyless_count}

@@ -12,8 +12,8 @@ from pipeline.config.replay import IN_USE
 from pipeline.replay.back_tests import weigh_latency
 from pipeline.replay.concerns import Concerns, doubt_log, list_concerns
 from pipeline.replay.keyed.topics import KeyedOutcome, KeyedTopic
-from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import ProducerSession, RecordedTopic, Recording, Row, SessionKey, TopicWindow
+from pipeline.replay.metrics import MetricsBySession
+from pipeline.replay.recorded import ProducerSession, RecordedTopic, Recording, Row, SessionKey, Sessions, TopicWindow
 from pipeline.replay.simulated.plan import GroupVariant, SessionGroup, SimulationPlan
 from pipeline.replay.simulated.runs import GroupRun, TopicRun, add_runs
 from pipeline.replay.simulated.topics import MODEL_ERROR, ModelError, SimulatedTopic
@@ -48,7 +48,7 @@ class CandidateOutcome:
 class ReplayedTopic:
     start_ms: int
     recorded: RecordedTopic
-    sessions: Sequence[ProducerSession]
+    sessions: Sessions
     outcomes: Sequence[CandidateOutcome]  # the current setup, then candidates in their order
     keyed: KeyedTopic | None
     latency_avg_ms: float | None  # the mean from `send()` to the acknowledgement, as producers' metrics have it
@@ -66,9 +66,9 @@ class TopicInput:
     log_starts: Mapping[int, int]  # the least offset that some replica holds, by partition
     minute_count: int  # minutes that hold records of it; 0 where unknown
     lack: str  # what is missing of the window's records
-    sessions: Sequence[ProducerSession]
-    metrics: Mapping[SessionKey, SessionMetrics]  # of its sessions
-    first_metrics: Mapping[SessionKey, SessionMetrics]  # of those of which no topic before holds them
+    sessions: Sessions
+    metrics: MetricsBySession  # of its sessions
+    first_metrics: MetricsBySession  # of those of which no topic before holds them
     keyed: KeyedTopic | None
     candidates: Mapping[int, str]  # those that are about it, by number; the current setup is the first
     # the groups that write to it, and what each becomes, by candidate
@@ -95,8 +95,8 @@ def list_topics(
     recording: Recording,
     *,
     keyed: Mapping[TopicWindow, KeyedTopic],
-    sessions: Sequence[ProducerSession],
-    metrics: Mapping[SessionKey, SessionMetrics],
+    sessions: Sessions,
+    metrics: MetricsBySession,
     plan: SimulationPlan,
 ) -> Iterator[TopicInput]:
     by_topic: dict[TopicWindow, list[ProducerSession]] = defaultdict(list)
@@ -217,9 +217,7 @@ def _describe_outcome(
     )
 
 
-def _name_partitioner(
-    own: Sequence[ProducerSession], variants: Sequence[tuple[SessionGroup, GroupVariant]]
-) -> str | None:
+def _name_partitioner(own: Sessions, variants: Sequence[tuple[SessionGroup, GroupVariant]]) -> str | None:
     """The strategy of the session that sends most to the topic, of those that are simulated."""
     counts = {(session.producer_id, session.producer_epoch): session.record_count for session in own}
     simulated = [

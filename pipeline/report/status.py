@@ -1,6 +1,6 @@
 """The first screen: is anything wrong, since when, what to do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -10,7 +10,7 @@ from pipeline.evidence.brief import describe_brief, explain_cause
 from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence, gather_evidence
 from pipeline.model.incident import IncidentChange
 from pipeline.model.number_text import format_clock, format_count, format_name, format_percent, format_span
-from pipeline.model.verdict import Verdict
+from pipeline.model.verdict import Verdict, Verdicts
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report.answers import AnswerRow, Chart, ChartColumn, Point, Rows, Scale, Words, format_known, format_words
 from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL, format_measure
@@ -59,7 +59,7 @@ def find_status(run: RunContext, window: TimeWindow) -> Status:
     )
 
 
-def _gather_newest(run: RunContext, change: IncidentChange, verdicts: Sequence[Verdict]) -> IncidentEvidence:
+def _gather_newest(run: RunContext, change: IncidentChange, verdicts: Verdicts) -> IncidentEvidence:
     own = [v for v in verdicts if (v.rule, v.subject) == (change.rule, change.subject) and v.value is not None]
     newest = max(own, key=lambda verdict: verdict.window_start_ms, default=None)
     if newest is not None and newest.window_start_ms > change.window_start_ms:

@@ -18,8 +18,8 @@ from itertools import pairwise
 
 import mmh3
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Ints
 from pipeline.errors import ConfigError, InputError
 
 GAMMA = 0x9E3779B97F4A7C15
@@ -54,7 +54,7 @@ def draw_index(stream: int, count: int, length: int) -> int:
     return (draw_bits(stream, count) >> 33) % length
 
 
-def draw_quantile(stream: int, count: int, table: Sequence[int] | NDArray[np.int64]) -> int:
+def draw_quantile(stream: int, count: int, table: Sequence[int] | Ints) -> int:
     """A whole number from a distribution by its `make_quantile_table`: the quantile at a uniform draw."""
     bits = draw_bits(stream, count)
     level = 0
@@ -82,7 +82,7 @@ def list_probabilities() -> tuple[float, ...]:
     return tuple(probabilities)
 
 
-def make_quantile_table(points: Sequence[tuple[float, int]]) -> NDArray[np.int64]:
+def make_quantile_table(points: Sequence[tuple[float, int]]) -> Ints:
     """The table of a distribution known at points of rising probability, 0 to 1, and value; `InputError` for others."""
     if len(points) < 2 or points[0][0] != 0.0 or points[-1][0] != 1.0:
         raise InputError(f"quantiles {list(points)!r}; expected a point at probability 0 first and one at 1 last")
@@ -98,7 +98,7 @@ def make_quantile_table(points: Sequence[tuple[float, int]]) -> NDArray[np.int64
     low, span = values[place], values[place + 1] - values[place]
     width = known[place + 1] - known[place]
     ratio = np.divide(wanted - known[place], width, out=np.ones(len(wanted)), where=width > 0)
-    table: NDArray[np.int64] = low + (span * ratio).astype(np.int64)
+    table: Ints = low + (span * ratio).astype(np.int64)
     table[0], table[-1] = values[0], values[-1]  # the distribution may jump there
     return table
 
@@ -111,7 +111,7 @@ def _list_exponential_quantiles() -> tuple[Decimal, ...]:
         return tuple(-(1 - min(Decimal(p), last)).ln() for p in list_probabilities())
 
 
-def make_exponential_table(mean: int) -> NDArray[np.int64]:
+def make_exponential_table(mean: int) -> Ints:
     """The table of an exponential distribution, up to 20 times the mean; `InputError` for a wrong mean."""
     quantiles = _list_exponential_quantiles()
     if mean <= 0 or mean * quantiles[-1] > MAX_TABLE_VALUE:
@@ -134,7 +134,7 @@ class Distribution:
         return bool(self.points) and self.points[0][1] == self.points[-1][1]
 
     @functools.lru_cache(maxsize=1024)  # noqa: B019  (a value: equal ones share a table)
-    def to_table(self) -> NDArray[np.int64]:
+    def to_table(self) -> Ints:
         return make_quantile_table(self.points) if self.points else make_exponential_table(self.mean)
 
     def mapped(self, change: Callable[[int], int]) -> Distribution:

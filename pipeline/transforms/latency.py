@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pipeline.arrays import Flags, Floats, Ints
 from pipeline.transforms.arithmetic import divide, sum_in_order, sum_sorted
 from pipeline.transforms.producer_nodes import START_NAMES, read_client_values, read_node_values
 
@@ -62,7 +62,6 @@ def _sum_nodes(nodes: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-Floats = NDArray[np.float64]
 SAMPLE_MS = 30_000  # `metrics.sample.window.ms`
 KEPT = (1, 2)  # samples beside the current one
 LEAST_REQUESTS = 10  # spans with fewer are joined: a mean of few says little
@@ -105,7 +104,7 @@ _SPAN = {"start_ms": pl.Int64, "end_ms": pl.Int64} | dict.fromkeys(
 )
 
 
-def _list_spans(life: pl.DataFrame, instants: tuple[NDArray[np.int64], Floats]) -> list[dict[str, Any]]:
+def _list_spans(life: pl.DataFrame, instants: tuple[Ints, Floats]) -> list[dict[str, Any]]:
     """A connection that the scrape before did not have counts from there, or from a start in between (`instants`)."""
     columns = [life[name].cast(pl.Float64).to_numpy() for name in _VALUES]
     first_ms = columns[0][0]
@@ -156,9 +155,7 @@ def take_apart(at_ms: Floats, counts: Floats, averages: Floats, longest: Floats)
     return result
 
 
-def _add_up(
-    at_ms: Floats, counts: Floats, averages: Floats, tried: tuple[Floats, NDArray[np.int64], float]
-) -> tuple[Floats, NDArray[np.bool_]]:
+def _add_up(at_ms: Floats, counts: Floats, averages: Floats, tried: tuple[Floats, Ints, float]) -> tuple[Floats, Flags]:
     """What all events until each instant took, for each begin tried, and whether a sample was dropped just before."""
     begins, kept, period_ms = tried
     sums = np.zeros((len(at_ms), len(begins)))
@@ -179,7 +176,7 @@ def _add_up(
     return sums, is_cut
 
 
-def _bound_cut(means: Floats, is_cut: NDArray[np.bool_]) -> Floats:
+def _bound_cut(means: Floats, is_cut: Flags) -> Floats:
     if len(means) < 3:
         return means
     low, high = np.minimum(means[:-2], means[2:]), np.maximum(means[:-2], means[2:])

@@ -6,13 +6,13 @@ alarm through a short dip is the incident. Of the last n windows known, one with
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from pipeline.config.rules import Gate
 from pipeline.measures.chance import bound_chance, chance_p_value, chance_ratio, required_units_of_share, significant
-from pipeline.model.verdict import BrokerLoad, Verdict, VerdictKind
+from pipeline.model.verdict import BrokerLoad, BrokerLoads, Verdict, VerdictKind
 from pipeline.rules import BROKER_SHARE
 
 MEAN_LEVEL = 0.1
@@ -72,7 +72,7 @@ def judge_broker_share(
 
 
 def _look_at(
-    brokers: Sequence[BrokerLoad], gate: Gate, floor_bytes: float
+    brokers: BrokerLoads, gate: Gate, floor_bytes: float
 ) -> Iterator[tuple[BrokerLoad, float, str | None, bool]]:
     """Brokers of one window, each with its limit, why it cannot be judged (None if it can), and whether it is above."""
     total_bytes = sum(load.size_bytes for load in brokers)
@@ -120,7 +120,7 @@ def _is_excused(load: BrokerLoad, limit: float, gate: Gate) -> bool:
 
 
 def _explain_above(
-    load: BrokerLoad, limit: float, gate: Gate, above_count: int, known: Sequence[BrokerLoad]
+    load: BrokerLoad, limit: float, gate: Gate, above_count: int, known: BrokerLoads
 ) -> tuple[VerdictKind, str]:
     """Verdict and reason of a broker that is above; `known` are its loads in the last n windows, this one included."""
     text = _describe_share(load)

@@ -10,14 +10,14 @@ until it was well in k windows. What every subject measured is in `gold.rule_mea
 """
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count, groupby
 
 from pipeline.config.rules import Gate, RuleSettings
 from pipeline.measures.chance import significant
 from pipeline.model.number_text import format_name, say_more
-from pipeline.model.verdict import BLIND, Verdict, VerdictKind
+from pipeline.model.verdict import BLIND, Verdict, VerdictKind, Verdicts
 from pipeline.model.window import HOUR_MS, format_instant
 from pipeline.rules import BROKER_SHARE, RULES, SOURCE_ARRIVAL, format_measure
 from pipeline.rules.brokers import EVENT_RULES
@@ -122,7 +122,7 @@ def _verdict(
     )
 
 
-def describe_verdicts(verdicts: Sequence[Verdict], *, cluster: str, gate: Gate, window_ms: int) -> str:
+def describe_verdicts(verdicts: Verdicts, *, cluster: str, gate: Gate, window_ms: int) -> str:
     """Describes which broker failed when, which windows could not be judged, or that no broker fails; then events."""
     happened = list_events(verdict for verdict in verdicts if verdict.verdict != "fail")
     events = [f"  {format_instant(start_ms)} {text}" for start_ms, text in happened[-_MOST_EVENTS:]]
@@ -154,7 +154,7 @@ def describe_verdicts(verdicts: Sequence[Verdict], *, cluster: str, gate: Gate, 
     return "\n".join([f"cluster {cluster}: {text}", *sources, *_lines(above), *events])
 
 
-def _describe_shares(verdicts: Sequence[Verdict], shares: Sequence[Verdict], gate: Gate) -> tuple[str, list[Verdict]]:
+def _describe_shares(verdicts: Verdicts, shares: Verdicts, gate: Gate) -> tuple[str, list[Verdict]]:
     blind_ms = {verdict.window_start_ms for verdict in shares if verdict.verdict in BLIND or _is_undecided(verdict)}
     known = len({verdict.window_start_ms for verdict in verdicts} - blind_ms)
     judged, needed = f"these {known} windows" if known > 1 else "this window", f"in {gate.k} of {gate.n} windows"

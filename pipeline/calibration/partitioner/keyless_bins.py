@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Ints
 from pipeline.calibration.limits import LEAST_SAMPLE, MOST_RECORDS, MOST_STRAY
 from pipeline.calibration.partitioner import switch_kernels as kernels
 from pipeline.calibration.session_traffic import NO_KEY, SessionBatches, SessionTraffic
@@ -19,11 +19,11 @@ class KeylessBins:
     `body_bytes` are with the records' length fields; `opened_count` is of the batches opened there and then.
     """
 
-    at_ms: NDArray[np.int64]
-    partition: NDArray[np.int64]
-    record_count: NDArray[np.int64]
-    body_bytes: NDArray[np.int64]
-    opened_count: NDArray[np.int64]
+    at_ms: Ints
+    partition: Ints
+    record_count: Ints
+    body_bytes: Ints
+    opened_count: Ints
 
 
 def collect_bins(traffic: SessionTraffic, batches: SessionBatches, *, byte_ratio: float = 1.0) -> KeylessBins:
@@ -48,7 +48,7 @@ def collect_bins(traffic: SessionTraffic, batches: SessionBatches, *, byte_ratio
     return KeylessBins(*(np.ascontiguousarray(column[order_of_bins]) for column in columns))
 
 
-def _count_opened(at_ms: NDArray[np.int64], partition: NDArray[np.int64], batches: SessionBatches) -> NDArray[np.int64]:
+def _count_opened(at_ms: Ints, partition: Ints, batches: SessionBatches) -> Ints:
     if not len(at_ms):
         return np.zeros(0, np.int64)
     first_ms = int(at_ms[0])

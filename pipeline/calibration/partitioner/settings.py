@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Floats, Ints
 from pipeline.calibration.caveats import Origin
 from pipeline.calibration.limits import HALF, LEAST_SAMPLE, MOST_STRAY, USUAL
 from pipeline.calibration.partitioner.clients import Bounds, ClientChoice
@@ -26,7 +26,7 @@ from pipeline.simulator.engine.batches import BATCH_HEADER_BYTES, ESTIMATION_FAC
 DEFAULT_BATCH_BYTES = 16_384
 
 
-def bound_batch_bytes(batches: SessionBatches, next_bytes: NDArray[np.float64] | float) -> Bounds:
+def bound_batch_bytes(batches: SessionBatches, next_bytes: Floats | float) -> Bounds:
     """Bounds `batch.size`; a value where many batches had no room for the next record, if the largest was full.
 
     `next_bytes` is what the next record of its partition adds to each; batches' sizes are about those the client estimates.
@@ -79,9 +79,7 @@ def bound_linger_ms(batches: SessionBatches, traffic: SessionTraffic, *, sticks:
     return Bounds(value, low, high, f"{ratio:.0%} of the batches on broker {broker} fit {low:g} to {high:g} ms")
 
 
-def _find_most_covered(
-    lows: NDArray[np.float64], highs: NDArray[np.float64], least: float
-) -> tuple[float, float, float]:
+def _find_most_covered(lows: Floats, highs: Floats, least: float) -> tuple[float, float, float]:
     """Where most intervals lie, at `least` or above, and the part of them that lies there."""
     edges = np.unique(np.concatenate([lows, highs, [least]]))
     edges = edges[edges >= least]
@@ -96,7 +94,7 @@ def _find_most_covered(
     return float(edges[first]), float(edges[end]), float(covered.max() / len(lows))
 
 
-def _measure_waits(batches: SessionBatches, traffic: SessionTraffic, *, sticks: bool) -> NDArray[np.int64]:
+def _measure_waits(batches: SessionBatches, traffic: SessionTraffic, *, sticks: bool) -> Ints:
     """From each batch's first record to the first one that did not join it though it might have; -1 where none came."""
     waits = np.full(len(batches), -1, np.int64)
     if sticks:
@@ -147,16 +145,16 @@ def measure_compression(traffic: SessionTraffic, batches: SessionBatches) -> Com
     return Compression(max(1, round(1_000_000 * ratio)), overhead_bytes)
 
 
-def measure_plain(traffic: SessionTraffic, batches: SessionBatches) -> NDArray[np.float64]:
+def measure_plain(traffic: SessionTraffic, batches: SessionBatches) -> Floats:
     """Bytes of each batch's records before compression; by their number where not all records are known."""
-    plain: NDArray[np.float64] = batches.record_count * (traffic.body_bytes.mean() + LENGTH_BYTES)
+    plain: Floats = batches.record_count * (traffic.body_bytes.mean() + LENGTH_BYTES)
     if ordered := _order_bodies(traffic, batches):
         of_batch, starts, bodies = ordered
         plain[of_batch] = np.add.reduceat(bodies, starts)
     return plain
 
 
-def measure_next(traffic: SessionTraffic, batches: SessionBatches, record_bytes: float) -> NDArray[np.float64]:
+def measure_next(traffic: SessionTraffic, batches: SessionBatches, record_bytes: float) -> Floats:
     """Bytes that the next record of its partition would have added to each batch; `record_bytes` where it is not known."""
     following = np.full(len(batches), record_bytes)
     if ordered := _order_bodies(traffic, batches):
@@ -166,9 +164,7 @@ def measure_next(traffic: SessionTraffic, batches: SessionBatches, record_bytes:
     return following
 
 
-def _order_bodies(
-    traffic: SessionTraffic, batches: SessionBatches
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]] | None:
+def _order_bodies(traffic: SessionTraffic, batches: SessionBatches) -> tuple[Ints, Ints, Floats] | None:
     """Batches by partition and time, where the records of each begin, and these records' bytes; None if some are not known."""
     of_record = np.lexsort((traffic.elapsed_ms, traffic.partition))
     of_batch = np.lexsort((batches.base_ms, batches.partition))

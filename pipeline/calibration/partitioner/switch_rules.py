@@ -23,8 +23,8 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Floats, Ints
 from pipeline.calibration.limits import ALIKE, HALF, LEAST_SAMPLE, MOST_STRAY, USUAL
 from pipeline.calibration.partitioner import switch_kernels as kernels
 from pipeline.calibration.partitioner.keyless_bins import KeylessBins
@@ -127,7 +127,7 @@ def weigh_rules(
     )
 
 
-def _refute(bins: KeylessBins, partition_count: int, openings: NDArray[np.int64]) -> dict[SwitchRule, str]:
+def _refute(bins: KeylessBins, partition_count: int, openings: Ints) -> dict[SwitchRule, str]:
     """Rules that the log excludes, however well they explain the order of batches; and why.
 
     kafka-go and KafkaJS give all records of a batch the time at which it is sent, so their batches change partition each
@@ -154,7 +154,7 @@ def _refute(bins: KeylessBins, partition_count: int, openings: NDArray[np.int64]
     return refuted
 
 
-def _is_dealt(bins: KeylessBins, drawn: NDArray[np.int64], partition_count: int, variance: float) -> bool:
+def _is_dealt(bins: KeylessBins, drawn: Ints, partition_count: int, variance: float) -> bool:
     """Whether draws are too even for chance: chi-square over blocks of equally many draws; `variance` is over the multinomial's."""
     from scipy.special import chdtr  # noqa: PLC0415 - 0.3 s to import
 
@@ -171,13 +171,13 @@ def _is_dealt(bins: KeylessBins, drawn: NDArray[np.int64], partition_count: int,
     return bool(chdtr(blocks * (width - 1), squares) < CHANCE_LEVEL)
 
 
-def _count(count: Callable[..., None], *arguments: NDArray[np.int64] | int) -> NDArray[np.int64]:
+def _count(count: Callable[..., None], *arguments: Ints | int) -> Ints:
     counts = np.zeros(kernels.COUNTS, np.int64)
     count(*arguments, counts)
     return counts
 
 
-def _measure_stays(bins: KeylessBins) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _measure_stays(bins: KeylessBins) -> tuple[Ints, Ints]:
     """Milliseconds from one change of partition to the next, and the bytes between."""
     if not len(bins.at_ms):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -186,7 +186,7 @@ def _measure_stays(bins: KeylessBins) -> tuple[NDArray[np.int64], NDArray[np.int
     return np.diff(bins.at_ms[starts]), np.add.reduceat(total, starts)
 
 
-def _take_quantiles(lengths: NDArray[np.int64]) -> set[int]:
+def _take_quantiles(lengths: Ints) -> set[int]:
     return {max(1, int(value)) for value in np.quantile(lengths, (MOST_STRAY, HALF))} if len(lengths) else set()
 
 
@@ -199,14 +199,14 @@ def _sum_logs(*terms: tuple[float, float]) -> float:
     return float(sum(count * math.log(max(chance, 1e-300)) for count, chance in terms if count))
 
 
-def _weigh_joins(counts: NDArray[np.int64], partition_count: int) -> float:
+def _weigh_joins(counts: Ints, partition_count: int) -> float:
     """Where a batch goes on, so does its partition."""
     joins, changes = counts[kernels.JOINS], counts[kernels.CHANGES_JOINING]
     broken = min(_share(changes, joins + changes), 2 * MOST_STRAY)
     return _sum_logs((joins, 1 - broken), (changes, broken / (partition_count - 1)))
 
 
-def _weigh_batch(counts: NDArray[np.int64], partition_count: int) -> _Weight:
+def _weigh_batch(counts: Ints, partition_count: int) -> _Weight:
     stays, changes = counts[kernels.STAYS], counts[kernels.CHANGES]
     # Random choice stays with a chance of 1 / partitions: what stays as often is not this rule.
     broken = min(_share(stays, stays + changes), ALIKE / partition_count)
@@ -214,7 +214,7 @@ def _weigh_batch(counts: NDArray[np.int64], partition_count: int) -> _Weight:
     return _Weight(_weigh_joins(counts, partition_count) + openings, _share(stays, stays + changes))
 
 
-def _weigh_bytes(counts: NDArray[np.int64], partition_count: int) -> _Weight:
+def _weigh_bytes(counts: Ints, partition_count: int) -> _Weight:
     stays, changes = counts[kernels.STAYS_BELOW_BYTES], counts[kernels.CHANGES_BELOW_BYTES]
     drawn = counts[kernels.STAYS_BEYOND_BYTES] + counts[kernels.CHANGES_BEYOND_BYTES]
     openings = _weigh_limit(stays, changes, drawn, partition_count)
@@ -227,7 +227,7 @@ def _weigh_limit(stays: float, changes: float, drawn: float, partition_count: in
     return _sum_logs((stays, 1 - broken), (changes, broken / (partition_count - 1)), (drawn, 1 / partition_count))
 
 
-def _weigh_random(bins: KeylessBins, counts: NDArray[np.int64], partition_count: int) -> _Weight:
+def _weigh_random(bins: KeylessBins, counts: Ints, partition_count: int) -> _Weight:
     """All orders of a millisecond's records are as likely: there are n! / (k! l! ...) of them."""
     if not len(bins.at_ms):
         return _Weight(0.0, 0.0)
@@ -237,17 +237,17 @@ def _weigh_random(bins: KeylessBins, counts: NDArray[np.int64], partition_count:
     return _Weight(_sum_logs((_count_records(counts), 1 / partition_count)) + float(orders), 0.0)
 
 
-def _log_factorial(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+def _log_factorial(numbers: Ints) -> Floats:
     values, indexes = np.unique(numbers, return_inverse=True)
     return np.array([math.lgamma(each + 1) for each in values.tolist()])[indexes]
 
 
-def _count_records(counts: NDArray[np.int64]) -> int:
+def _count_records(counts: Ints) -> int:
     events = (kernels.STAYS, kernels.JOINS, kernels.CHANGES, kernels.CHANGES_JOINING)
     return int(sum(counts[event] for event in events))
 
 
-def _weigh_round_robin(bins: KeylessBins, partition_count: int, counts: NDArray[np.int64]) -> dict[SwitchRule, _Weight]:
+def _weigh_round_robin(bins: KeylessBins, partition_count: int, counts: Ints) -> dict[SwitchRule, _Weight]:
     """At the end of a millisecond no partition in use is more than a record ahead of another."""
     used, numbers = np.unique(bins.partition, return_inverse=True)
     moments = len(np.unique(bins.at_ms))
@@ -267,11 +267,7 @@ def _weigh_round_robin(bins: KeylessBins, partition_count: int, counts: NDArray[
 
 
 def _weigh_two_turns(
-    numbers: NDArray[np.int64],
-    at_ms: NDArray[np.int64],
-    record_count: NDArray[np.int64],
-    used_count: int,
-    counts: NDArray[np.int64],
+    numbers: Ints, at_ms: Ints, record_count: Ints, used_count: int, counts: Ints
 ) -> dict[SwitchRule, _Weight]:
     """Weighs KAFKA-9965 where some records join a batch: only a record that opens one skips a partition.
 

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Floats
 from pipeline.calibration.caveats import Caveat, Origin, Statement
 from pipeline.calibration.limits import ALIKE, HALF, LEAST_DELAY_MS, LEAST_SAMPLE, MOST_STRAY, SEEDS, STEPS
 from pipeline.calibration.partitioner.baseline import Baseline
-from pipeline.calibration.service.model import Parameter, ServiceModel
+from pipeline.calibration.service.model import Models, Parameter, ServiceModel
 from pipeline.calibration.service.trial import (
     BrokerFigures,
-    SessionTopic,
+    SessionTopics,
     choose_minute,
     cut_beginning,
     observe,
@@ -29,7 +29,7 @@ ADAPTIVE, UNIFORM = "java-builtin", "java-builtin-uniform"
 
 
 def fit_batches(
-    topics: Sequence[SessionTopic], models: dict[int, ServiceModel], unknown: Sequence[int], start_ms: int, end_ms: int
+    topics: SessionTopics, models: dict[int, ServiceModel], unknown: Sequence[int], start_ms: int, end_ms: int
 ) -> dict[int, ServiceModel]:
     """Looks for delays in the batches of brokers whose batches are larger than others', and whose delay nothing else shows.
 
@@ -68,7 +68,7 @@ def measure_misfit(runs: Sequence[BrokerFigures], seen: BrokerFigures, least: fl
     size_error, share_error = np.where(is_slow, MOST_STRAY, ALIKE) * size, np.full(len(size), MOST_STRAY / len(size))
     total = 0.0
     for name, error in (("records_per_batch", size_error), ("share", share_error)):
-        values: NDArray[np.float64] = np.stack([getattr(run, name) for run in runs])
+        values: Floats = np.stack([getattr(run, name) for run in runs])
         deviation = (values.mean(axis=0) - getattr(seen, name)) / np.hypot(error, values.std(axis=0))
         total += float((deviation**2).sum())
     return total
@@ -81,20 +81,14 @@ def _bound_misfit(count: int, level: float = CHANCE_LEVEL) -> float:
     return float(chdtri(count, level))
 
 
-def _try_setup(
-    topics: Sequence[SessionTopic], models: Iterable[ServiceModel], seen: BrokerFigures, least: float
-) -> float:
+def _try_setup(topics: SessionTopics, models: Iterable[ServiceModel], seen: BrokerFigures, least: float) -> float:
     """The misfit of a setup of a session, simulated."""
     tried = list(models)
     return measure_misfit([simulate_trial(topics, tried, seed) for seed in SEEDS], seen, least)
 
 
 def _search(
-    topics: Sequence[SessionTopic],
-    models: Mapping[int, ServiceModel],
-    broker_id: int,
-    seen: BrokerFigures,
-    least: float,
+    topics: SessionTopics, models: Models, broker_id: int, seen: BrokerFigures, least: float
 ) -> tuple[Parameter, bool, Statement]:
     """The delay with the least misfit, its range, whether that is a clear minimum, and that in words."""
     misfits: dict[float, float] = {}
@@ -131,7 +125,7 @@ def _search(
     return Parameter(best, low, math.inf if is_open else high, Origin.INFERRED), is_clear, caveat
 
 
-def _bound_delay(topics: Sequence[SessionTopic], broker_id: int) -> float:
+def _bound_delay(topics: SessionTopics, broker_id: int) -> float:
     """The longest delay that leaves time for a broker's requests, one after the other: each has a batch of each partition."""
     own = [topic.batches.partition[topic.batches.leader == broker_id] for topic in topics]
     requests = sum(map(len, own)) / sum(len(np.unique(each)) for each in own)
@@ -146,9 +140,7 @@ def _bound_minimum(misfits: Mapping[float, float]) -> tuple[float, float, float,
     return tried[before], tried[near[0]], tried[near[-1]], tried[after]
 
 
-def choose_variant(
-    topics: Sequence[SessionTopic], models: Mapping[int, ServiceModel], start_ms: int, end_ms: int
-) -> Baseline:
+def choose_variant(topics: SessionTopics, models: Models, start_ms: int, end_ms: int) -> Baseline:
     """Distinguishes the adaptive partitioner from the uniform one, where a broker is slow enough to make a difference.
 
     Returns the first topic's baseline, unchanged where it is another partitioner, is configured, or no delay is known.

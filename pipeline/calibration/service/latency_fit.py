@@ -14,8 +14,8 @@ from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.calibration.limits import LEAST_DELAY_MS, MOST_IN_FLIGHT, SEEDS, STEPS
 from pipeline.calibration.service.batch_fit import fit_batches
 from pipeline.calibration.service.fit import SATURATED, NodeMetrics, settle_latencies
-from pipeline.calibration.service.model import ServiceModel, found_delay, service_ms
-from pipeline.calibration.service.trial import SessionTopic, cut_beginning, simulate_answers
+from pipeline.calibration.service.model import Models, ServiceModel, found_delay, service_ms
+from pipeline.calibration.service.trial import SessionTopics, cut_beginning, simulate_answers
 
 
 def needs_trial(model: ServiceModel) -> bool:
@@ -30,8 +30,8 @@ def _is_unknown(model: ServiceModel) -> bool:
 
 
 def sharpen_services(
-    topics: Sequence[SessionTopic],
-    models: Mapping[int, ServiceModel],
+    topics: SessionTopics,
+    models: Models,
     nodes: Sequence[NodeMetrics],
     start_ms: int,
     end_ms: int,
@@ -63,10 +63,7 @@ def sharpen_services(
 
 
 def _fit_latencies(
-    topics: Sequence[SessionTopic],
-    models: Mapping[int, ServiceModel],
-    times: Mapping[int, Sequence[NodeMetrics]],
-    end_ms: int,
+    topics: SessionTopics, models: Models, times: Mapping[int, Sequence[NodeMetrics]], end_ms: int
 ) -> dict[int, ServiceModel]:
     """Delays of brokers, each with the times to fit, moved until simulated requests take as long as they did in each time.
 

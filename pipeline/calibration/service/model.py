@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Floats
 from pipeline.calibration.caveats import Caveat, Origin, Statement
 from pipeline.calibration.limits import HALF, LATENCY_ERROR, LATENCY_ERROR_MS, UNTIMED_RATIO
 from pipeline.calibration.within_ms import mix_bits
@@ -52,6 +53,9 @@ class ServiceModel:
 
     def noting(self, statement: Statement) -> ServiceModel:
         return replace(self, assumptions=(*self.assumptions, statement))
+
+
+Models = Mapping[int, ServiceModel]  # by broker
 
 
 def assume_service(broker_id: int) -> ServiceModel:
@@ -186,7 +190,7 @@ def fluctuate(model: ServiceModel, stream: int) -> ServiceModel:
     return replace(model, delay_series=tuple((int(at), delay_ms) for at, delay_ms in zip(*ends, strict=True)))
 
 
-def _correlate(means: NDArray[np.float64]) -> float:
+def _correlate(means: Floats) -> float:
     """Of neighbouring means, with its error, for changes are no quicker than they must be; 1 where all are alike."""
     deviations = means - means.mean()
     if not deviations.any():
@@ -209,8 +213,8 @@ def _invert_correlation(correlation: float) -> float:
     return high
 
 
-def _draw_uniform(stream: int, count: int) -> NDArray[np.float64]:
+def _draw_uniform(stream: int, count: int) -> Floats:
     """Numbers above 0 and below 1; float64[3, count]."""
     bits = mix_bits(np.arange(1, 3 * count + 1, dtype=np.uint64) * np.uint64(GAMMA) + np.uint64(stream))
-    uniform: NDArray[np.float64] = ((bits >> np.uint64(12)) + 0.5) / 2**52
+    uniform: Floats = ((bits >> np.uint64(12)) + 0.5) / 2**52
     return uniform.reshape(3, count)

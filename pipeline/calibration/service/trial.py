@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Floats, Ints
 from pipeline.calibration.limits import MOST_RECORDS
 from pipeline.calibration.partitioner.baseline import Baseline
 from pipeline.calibration.service.model import ServiceModel, fluctuate, make_broker
@@ -33,7 +33,7 @@ class SessionTopic:
     baseline: Baseline
     compression: Compression | None = None
     racks: Mapping[int, str] = field(default_factory=dict)  # of brokers by id; "" without one
-    _sent_ns: dict[int, NDArray[np.int64]] = field(default_factory=dict, init=False, repr=False)
+    _sent_ns: dict[int, Ints] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def first_ms(self) -> int:
@@ -43,27 +43,30 @@ class SessionTopic:
     def last_ms(self) -> int:
         return int(self.traffic.start_ms) + int(self.traffic.elapsed_ms[-1])
 
-    def place_records(self, seed: int) -> NDArray[np.int64]:
+    def place_records(self, seed: int) -> Ints:
         """When each record was sent, epoch nanoseconds; placed once per seed."""
         if seed not in self._sent_ns:
             self._sent_ns[seed] = self.traffic.place_records(0, seed)
         return self._sent_ns[seed]
 
 
+SessionTopics = Sequence[SessionTopic]
+
+
 @dataclass(frozen=True, eq=False)
 class BrokerFigures:
     """Records and batches by broker, in the order asked for; float64[b]."""
 
-    record_count: NDArray[np.float64]
-    batch_count: NDArray[np.float64]
+    record_count: Floats
+    batch_count: Floats
 
     @property
-    def share(self) -> NDArray[np.float64]:
-        share: NDArray[np.float64] = self.record_count / max(self.record_count.sum(), 1.0)
+    def share(self) -> Floats:
+        share: Floats = self.record_count / max(self.record_count.sum(), 1.0)
         return share
 
     @property
-    def records_per_batch(self) -> NDArray[np.float64]:
+    def records_per_batch(self) -> Floats:
         return self.record_count / np.maximum(self.batch_count, 1.0)
 
 
@@ -75,7 +78,7 @@ def cut_topic(topic: SessionTopic, start_ms: int, end_ms: int) -> SessionTopic:
     return replace(topic, traffic=traffic.choose(slice(first, last)), batches=batches)
 
 
-def cut_beginning(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) -> list[SessionTopic]:
+def cut_beginning(topics: SessionTopics, start_ms: int, end_ms: int) -> list[SessionTopic]:
     """A time's beginning, as much of it as is simulated."""
     cut = [cut_topic(topic, start_ms, end_ms) for topic in topics]
     count = sum(len(topic.traffic) for topic in cut)
@@ -85,7 +88,7 @@ def cut_beginning(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) ->
     return [topic for topic in cut if len(topic.traffic)]
 
 
-def choose_minute(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) -> tuple[int, int]:
+def choose_minute(topics: SessionTopics, start_ms: int, end_ms: int) -> tuple[int, int]:
     """The minute with the most batches; the whole window if it holds no whole minute."""
     minutes = range(start_ms + -start_ms % MINUTE_MS, end_ms, MINUTE_MS)
     if end_ms - start_ms <= MINUTE_MS or not minutes:
@@ -97,21 +100,21 @@ def choose_minute(topics: Sequence[SessionTopic], start_ms: int, end_ms: int) ->
 
 
 def simulate_answers(
-    topics: Sequence[SessionTopic], models: Sequence[ServiceModel], at_ms: Sequence[int], seed: int, step: int
-) -> NDArray[np.float64]:
+    topics: SessionTopics, models: Sequence[ServiceModel], at_ms: Sequence[int], seed: int, step: int
+) -> Floats:
     """Requests answered until some instants, and the ms they took: float64[instants, models, 2]; each `step` draws anew."""
     result = _run(topics, _fluctuate(models, seed, step), seed, at_ms)
     return np.array(result.answered_marks)[:, : len(models)] / (1, NS_PER_MS)
 
 
-def observe(topics: Sequence[SessionTopic], broker_ids: Sequence[int]) -> BrokerFigures:
+def observe(topics: SessionTopics, broker_ids: Sequence[int]) -> BrokerFigures:
     leader = np.concatenate([topic.batches.leader for topic in topics])
     records = np.concatenate([topic.batches.record_count for topic in topics])
     is_on = leader[None, :] == np.array(broker_ids)[:, None]
     return BrokerFigures((is_on * records).sum(axis=1).astype(np.float64), is_on.sum(axis=1).astype(np.float64))
 
 
-def simulate_trial(topics: Sequence[SessionTopic], models: Sequence[ServiceModel], seed: int) -> BrokerFigures:
+def simulate_trial(topics: SessionTopics, models: Sequence[ServiceModel], seed: int) -> BrokerFigures:
     """Simulates what topics of one session got, with the first one's settings; `models` are in the order wanted."""
     result = _run(topics, _fluctuate(models, seed), seed)
     queues = [result.queues_of_broker(number) for number in range(len(models))]
@@ -124,7 +127,7 @@ def _fluctuate(models: Sequence[ServiceModel], seed: int, step: int = 0) -> list
 
 
 def _run(
-    topics: Sequence[SessionTopic], models: Sequence[ServiceModel], seed: int, marks_ms: Sequence[int] = ()
+    topics: SessionTopics, models: Sequence[ServiceModel], seed: int, marks_ms: Sequence[int] = ()
 ) -> SimulationResult:
     baseline = topics[0].baseline
     resolved = resolve_producer(
@@ -154,7 +157,7 @@ def _run(
     return simulate(scenario, seed, marks_ns=tuple((at_ms - start_ms) * NS_PER_MS for at_ms in marks_ms))
 
 
-def _merge(topics: Sequence[SessionTopic], start_ms: int, seed: int) -> Recorded:
+def _merge(topics: SessionTopics, start_ms: int, seed: int) -> Recorded:
     parts = []
     for number, topic in enumerate(topics):
         traffic = topic.traffic

@@ -14,7 +14,7 @@ from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.number_text import format_name
 from pipeline.model.placement import Brokers, Leaders, Partitions, PlacedPartition, PlacementBroker
 from pipeline.model.promise import Promise, PromiseScore, Recommendation
-from pipeline.model.verdict import BrokerLoad
+from pipeline.model.verdict import BrokerLoad, BrokerLoads
 from pipeline.model.window import TimeWindow, Windows
 from pipeline.partitioners.clients.java import CLIENT as JAVA
 from pipeline.rules.disks import DISK_COLUMNS, disk_fillings
@@ -70,7 +70,7 @@ def run(run: RunContext, windows: Windows, replay_of: Callable[[TimeWindow], Rep
 def _recommend(
     run: RunContext,
     window: TimeWindow,
-    hot: Sequence[BrokerLoad],
+    hot: BrokerLoads,
     scores: Mapping[str, PromiseScore],
     replay_of: Callable[[TimeWindow], ReplayLeaders] | None,
 ) -> list[Recommendation]:
@@ -245,7 +245,7 @@ def _load_placed(run: RunContext, window: TimeWindow) -> list[Row]:
 
 
 def _effects(
-    run: RunContext, window: TimeWindow, rows: Iterable[Row], shares: Sequence[BrokerLoad], sizes: Counter[str]
+    run: RunContext, window: TimeWindow, rows: Iterable[Row], shares: BrokerLoads, sizes: Counter[str]
 ) -> list[CandidateEffect]:
     candidates = {candidate.name: candidate for candidate in run.config.candidates}
     placed: dict[tuple[str, str], list[Row]] = defaultdict(list)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipeline.arrays import Flags, Floats, Ints
 from pipeline.partitioners.hashes import Mask, place_hashes
 from pipeline.partitioners.strategy import KeyRule
 from pipeline.replay.keyed.plan import HashColumn, KeyAssignment, KeyedPlan
@@ -32,7 +33,6 @@ from pipeline.replay.keyed.sums import (
 )
 
 Columns = dict[str, NDArray[Any]]
-Ints = NDArray[np.int64]
 
 TEXT_COLUMN = "java_string"  # a hash that keys have which are UTF-8, and no others
 _SEVERAL, _NOWHERE, _STAYS = -1, -2, -1  # in place of a partition
@@ -62,8 +62,8 @@ class _Entries(NamedTuple):
     keys: Ints
     partitions: NDArray[np.int32]  # where it is, or `_SEVERAL`
     before: NDArray[np.int32]  # where the key was in the window before: a partition, `_SEVERAL` or `_NOWHERE`
-    records: NDArray[np.float64]  # its records, as doubles, which are exact below 2^53; like `sizes`, their bytes
-    sizes: NDArray[np.float64]
+    records: Floats  # its records, as doubles, which are exact below 2^53; like `sizes`, their bytes
+    sizes: Floats
     row_entries: Ints
     row_partitions: NDArray[np.int32]
     row_amounts: Ints  # of each row records, bytes and how many more bytes there may be
@@ -257,7 +257,7 @@ def _sum_moves(
 
 
 def _keep(
-    entries: _Entries, own: Ints, states: NDArray[np.uint8], stays: NDArray[np.bool_], *, rule: _Rule, cells: Ints
+    entries: _Entries, own: Ints, states: NDArray[np.uint8], stays: Flags, *, rule: _Rule, cells: Ints
 ) -> dict[str, Ints]:
     """Leaves records where they were, as far as those partitions are there: adds them to `cells`."""
     rows = np.flatnonzero(stays[entries.row_entries] & (entries.row_partitions < rule.partition_count))
@@ -265,7 +265,7 @@ def _keep(
     np.add.at(cells[:, :, :KEYS], places, entries.row_amounts[rows, :2])
     np.add.at(cells[:, :, KEYS], places, 1)
 
-    def count(which: NDArray[np.bool_], *, keys: bool = False) -> Ints:
+    def count(which: Flags, *, keys: bool = False) -> Ints:
         places = np.flatnonzero(which & stays)
         return np.bincount(own[places], None if keys else entries.records[places], len(cells)).astype(np.int64)
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipeline.arrays import Ints
 from pipeline.errors import InputError
 from pipeline.partitioners.hash_kernels import view_offsets
 from pipeline.replay.keyed.buckets import TEXT_COLUMN, Columns, replay_bucket, sum_unassigned
@@ -99,7 +100,7 @@ def _read_traffic(plan: KeyedPlan, path: str, read_file: ReadFile) -> Iterator[P
         topics, topic_ids = _as_dictionary(batch["topic"]), _as_dictionary(batch["topic_id"])
         names, ids = topics.dictionary.to_pylist(), topic_ids.dictionary.to_pylist()
         table = np.array([[numbers.get((name_, id_), -1) for id_ in ids] for name_ in names], dtype=np.int64)
-        topic: NDArray[np.int64] = table[topics.indices.to_numpy(), topic_ids.indices.to_numpy()]
+        topic: Ints = table[topics.indices.to_numpy(), topic_ids.indices.to_numpy()]
         kinds = _as_dictionary(batch["kind"])
         is_wanted = (starts[window] == start_ms) & (topic >= 0)
         columns = {"topic": topic, "window": window.astype(np.int64)}
@@ -139,9 +140,7 @@ def _read_answers(plan: KeyedPlan, path: str, read_file: ReadFile) -> Iterator[P
 _CONTENTS = {TRAFFIC: _read_traffic, HASHES: _read_hashes, ANSWERS: _read_answers}
 
 
-def _in_buckets(
-    plan: KeyedPlan, content: str, key_ids: pa.Array, rows: NDArray[np.int64], columns: Columns
-) -> Iterator[Packed]:
+def _in_buckets(plan: KeyedPlan, content: str, key_ids: pa.Array, rows: Ints, columns: Columns) -> Iterator[Packed]:
     """The rows of each bucket, with their keys; the upper 32 bits of a key choose its bucket."""
     if not len(rows):
         return

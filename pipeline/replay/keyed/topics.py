@@ -7,8 +7,8 @@ from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Ints
 from pipeline.calibration.caveats import Caveat, Statement
 from pipeline.config.replay import IN_USE
 from pipeline.errors import ConfigError
@@ -40,7 +40,7 @@ class KeyedOutcome:
     partition_count: int
     records: Loads = _NO_LOADS
     sizes: Loads = _NO_LOADS
-    key_counts: NDArray[np.int64] = field(default_factory=_NO_CELLS.ravel)
+    key_counts: Ints = field(default_factory=_NO_CELLS.ravel)
     assignment: int | None = None  # its number in the plan; None where nothing is assigned
     keyless_rule: str = ""  # what becomes of records without a key
     unknown_record_count: int = 0  # records that may lie anywhere; `unknown_size_bytes` are theirs
@@ -62,12 +62,12 @@ class KeyedTopic:
     def partition_count(self) -> int:
         return self.plan.partition_counts[self.window]
 
-    def recorded_cells(self, kind: str) -> NDArray[np.int64]:
+    def recorded_cells(self, kind: str) -> Ints:
         """Records and bytes of one kind per partition; int64[p, 2], with every partition known or seen."""
         return add_cells(np.zeros((self.partition_count, 2), np.int64), self.sums.recorded.get(kind, _NO_CELLS))
 
     @cached_property
-    def recorded(self) -> NDArray[np.int64]:
+    def recorded(self) -> Ints:
         """The same of all kinds."""
         return add_cells(*(self.recorded_cells(kind) for kind in {NAMED, *self.sums.recorded}))
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from pipeline.arrays import Ints
 from pipeline.calibration.session_traffic import iter_sessions
 from pipeline.model.window import NS_PER_MS
 from pipeline.replay.sessions import ReadRows
@@ -39,7 +39,7 @@ _RUN_RECORDS = 20_000  # what laying out a run costs, in records
 
 @dataclass(frozen=True, eq=False)
 class TopicRun:
-    cells: NDArray[np.int64]  # int64[partitions, `CELLS`]
+    cells: Ints  # int64[partitions, `CELLS`]
     sent_count: int  # records that were sent: the arrivals read
     done_count: int  # of them, those acknowledged, by the simulator's own counter
     failed_count: int  # of them, in batches that expired or were given up; they count in `cells`, too
@@ -131,7 +131,7 @@ def run_group(planned: GroupScenario, arrivals: GroupArrivals, seed: int) -> lis
 
 
 def _sum_topic(
-    result: SimulationResult, queues: list[int], cells: NDArray[np.int64], arrivals: GroupArrivals, number: int
+    result: SimulationResult, queues: list[int], cells: Ints, arrivals: GroupArrivals, number: int
 ) -> TopicRun:
     sent_by = [sum(part.count for part in session.parts if part.topic == number) for session in arrivals.sessions]
     written = [{part.topic for part in session.parts} for session in arrivals.sessions]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Ints
 from pipeline.calibration.service.model import fluctuate, make_broker, vary_untimed
 from pipeline.calibration.service.trial import RUNNING_COSTS
 from pipeline.calibration.session_traffic import commits_ns
@@ -133,9 +133,7 @@ def lay_out_group(
     return GroupScenario(group, candidate, counts, tuple(made), arrivals.base_ms)
 
 
-def _list_commits(
-    session: ProducerSession, sent: SessionArrivals, commit_every: str | None, base_ms: int
-) -> NDArray[np.int64]:
+def _list_commits(session: ProducerSession, sent: SessionArrivals, commit_every: str | None, base_ms: int) -> Ints:
     """When the application commits, ns after `base_ms`: as the candidate says, else as recorded."""
     if commit_every is None:
         return commits_ns(session.commits_ms, base_ms)

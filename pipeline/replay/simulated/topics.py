@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.arrays import Ints
 from pipeline.model.window import NS_PER_MS
 from pipeline.replay.loads import (
     UNKNOWN,
@@ -72,10 +72,10 @@ class SimulatedTopic:
         return int(self._cells.shape[1])
 
     @cached_property
-    def _cells(self) -> NDArray[np.int64]:
+    def _cells(self) -> Ints:
         return np.array([self.runs[seed].cells for seed in sorted(self.runs)])
 
-    def cells(self, column: int) -> NDArray[np.int64]:
+    def cells(self, column: int) -> Ints:
         """One number of each seed and partition: int64[seeds, partitions]."""
         return self._cells[:, :, column]
 
@@ -117,7 +117,7 @@ class SimulatedTopic:
         deviations: list[float] = (loads / sums).std(axis=0, ddof=1 if len(loads) > 1 else 0).tolist()
         return deviations
 
-    def _sum_by_broker(self, column: int) -> NDArray[np.int64]:
+    def _sum_by_broker(self, column: int) -> Ints:
         leaders, values = self.cells(CELL_LEADER), self.cells(column)
         sums = np.array([np.where(leaders == broker, values, 0).sum(axis=1) for broker in self.broker_ids]).T
         return sums.reshape(len(values), len(self.broker_ids))
@@ -161,5 +161,5 @@ class SimulatedTopic:
         )
 
 
-def _median_total(values: NDArray[np.int64]) -> int:
+def _median_total(values: Ints) -> int:
     return round(float(np.median(values.sum(axis=1))))

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numba.core import types
-from numpy.typing import NDArray
 
+from pipeline.arrays import Ints
 from pipeline.compilation import kernel, njit
 from pipeline.simulator.engine import result
 from pipeline.simulator.engine.connections import release_request, serve_request, take_response
@@ -113,7 +113,7 @@ def simulate(
     `marks_ns`, rising, answered requests are counted. `InputError` for a distribution whose points do not rise.
     """
     sim: Arrays = lay_out(settle_run(scenario, seed), seed, traces=traces, fed_record_count=fed_record_count)
-    answered: list[NDArray[np.int64]] = []
+    answered: list[Ints] = []
     feed_threads(sim, scenario, fed_record_count)
     start_run(sim)
     event_count = _EVENTS_AT_A_TIME
@@ -191,11 +191,11 @@ def feed_threads(sim: Arrays, scenario: Scenario, record_count: int) -> None:
                 start += min(record_count, len(traffic.arrivals.due_ns))
 
 
-def _read_counters(rows: Arrays, counters: type[IntEnum]) -> NDArray[np.int64]:
+def _read_counters(rows: Arrays, counters: type[IntEnum]) -> Ints:
     return np.stack([rows[counter.name.lower()] for counter in counters], axis=1)
 
 
-def _read_answered(sim: Arrays) -> NDArray[np.int64]:
+def _read_answered(sim: Arrays) -> Ints:
     latencies = sim.request_latencies[1:]
     return np.stack([latencies["counts"].sum(axis=1, dtype=np.int64), latencies["sum_ns"]], axis=1)
 

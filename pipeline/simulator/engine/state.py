@@ -7,9 +7,7 @@ array begins with a blank one: `NONE`. Times are nanoseconds since the run's sta
 
 from typing import Annotated, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pipeline.arrays import Ints
 from pipeline.compilation import Items, type_of
 from pipeline.simulator.engine import client_state
 from pipeline.simulator.engine.client_state import RandomStream
@@ -208,7 +206,7 @@ class Simulation(NamedTuple):
     batches: Items[client_state.ProducerBatch]
     blocks: Items[client_state.RecordBlock]
     requests: Items[client_state.ClientRequest]
-    bitsets: NDArray[np.int64]  # a set in a row
+    bitsets: Ints  # a set in a row
     partitions: Items[int]
     queue_sizes: Items[int]  # room to weigh a topic's queues
     partition_ids: Items[int]

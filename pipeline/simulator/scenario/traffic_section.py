@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from pipeline.arrays import Ints
 from pipeline.codec.records.arrival_layout import measure_field_bytes
 from pipeline.config.section import Problems, WrongValuesError
 from pipeline.errors import ConfigError
@@ -71,9 +72,7 @@ def _numbers(table: pa.Table, name: str, path: Path, kind: type[np.float64 | np.
     return numbers
 
 
-def _place_rows(
-    table: pa.Table, path: Path, topic: scenario.Topic, strategy: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _place_rows(table: pa.Table, path: Path, topic: scenario.Topic, strategy: str) -> tuple[Ints, Ints]:
     count = len(topic.leaders)
     partition = np.full(table.num_rows, scenario.KEYLESS, np.int64)
     key_bytes = np.full(table.num_rows, -1, np.int64)
