@@ -1,20 +1,18 @@
 """Great Expectations itself: an ephemeral Data Context, the suites, and a Checkpoint for each gate; imported when a gate runs."""
 
-import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import great_expectations as gx
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from great_expectations.checkpoint import ActionContext, CheckpointResult, ValidationAction
-from great_expectations.compatibility.pydantic import PrivateAttr
+from great_expectations.checkpoint import CheckpointResult, ValidationAction
 from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.core.metric_domain_types import MetricDomainTypes
 from great_expectations.core.suite_parameters import SuiteParameterDict
@@ -25,9 +23,9 @@ from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.render import LegacyDiagnosticRendererType, LegacyRendererType, RenderedStringTemplateContent
 from great_expectations.render.renderer.renderer import renderer
 
+from expectations.configured_actions import Settings, configure
 from expectations.suite_files import list_suites, read_suite
 from pipeline.errors import ConfigError, GateBrokenError
-from pipeline.model.number_text import format_name
 from pipeline.model.window import format_instant, milliseconds_of
 
 MAX_ROWS = 20  # rows of evidence kept per check
@@ -153,8 +151,6 @@ class ExpectWindowsToBePresent(SqlExpectation):
         return len(missing), [{"window_start": format_instant(start_ms)} for start_ms in missing[:MAX_ROWS]]
 
 
-_log = logging.getLogger(__name__)
-Settings = Mapping[str, Any]
 _ROWS = "rows of the windows checked"
 _TYPES = "slack, email, microsoft, opsgenie, pagerduty, sns, and those of expectations/actions.py"
 _BROKEN_TYPE = "api"  # its requests have a list of dictionaries as their body, which no HTTP library takes
@@ -165,29 +161,6 @@ class RowsValidationDefinition(gx.ValidationDefinition):
 
     def run(self, *, batch_parameters: Mapping[str, pd.DataFrame], **others: Any) -> Any:  # noqa: ANN401
         return super().run(batch_parameters={"dataframe": batch_parameters[self.name]}, **others)
-
-
-class RunConfigured(ValidationAction):
-    """Runs a configured action. If it fails, the log says so: the verdict stands, and the other actions run."""
-
-    type: Literal["run_configured"] = "run_configured"
-    name: str
-    _configured: ValidationAction = PrivateAttr()
-
-    @classmethod
-    def of(cls, configured: ValidationAction) -> "RunConfigured":
-        action = cls(name=configured.name)
-        action._configured = configured
-        return action
-
-    def run(self, checkpoint_result: CheckpointResult, action_context: ActionContext | None = None) -> dict[str, Any]:
-        self._configured._data_context = self._data_context  # noqa: SLF001 - as a Checkpoint does
-        try:
-            return dict(self._configured.run(checkpoint_result, action_context) or {})
-        except Exception as error:  # noqa: BLE001 - of anybody's code
-            cause = format_name(f"{type(error).__name__}: {error}", 300)
-            _log.warning("action %s of checkpoint_actions failed, the verdict stands: %s", self.name, cause)
-            return {}
 
 
 @cache
@@ -245,7 +218,7 @@ def run_checkpoint(
         )
     except (ValidationActionRegistryRetrievalError, ValueError) as error:
         raise ConfigError(f"`checkpoint_actions` of gate {gate}: {error} Known types: {_TYPES}") from error
-    checkpoint.actions = [*actions, *map(RunConfigured.of, checkpoint.actions[len(actions) :])]
+    checkpoint.actions = [*actions, *configure(checkpoint.actions[len(actions) :], configured, get_context())]
     stored = get_context().checkpoints
     if any(one.name == gate for one in stored.all()):  # of an earlier run in this process
         stored.delete(gate)

@@ -4,18 +4,22 @@ Oracle: what was called, and what a web server on this machine got.
 """
 
 import dataclasses
+import logging
+import threading
+import time
 from typing import Literal
 
 import pytest
 from great_expectations.checkpoint import ValidationAction
 
+from expectations import configured_actions
 from expectations.gates import check_health
 from pipeline.config.rules import Gate
 from pipeline.errors import ConfigError, StorageError
 from pipeline.verdicts.broker_share import judge_broker_share
 from tests.gates.rows import MINUTE_0_MS, gate_run
 from tests.gates.test_health_gate import EVEN, HOT, LIMITS, MINUTE_MS, shares
-from tests.unit.sources.http_servers import receiving
+from tests.unit.sources.http_servers import answering, receiving, running
 
 
 def judge(windows):
@@ -91,3 +95,29 @@ def test_the_type_that_great_expectations_cannot_send_by_is_refused(tmp_path):
     run = with_actions(gate_run(tmp_path), {"type": "api", "name": "tell us", "url": "http://127.0.0.1:1/"})
     with pytest.raises(ConfigError, match=r"cannot send by `api`; known: slack, email"):
         check_health(run, ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"), [("slack", "slack_webhook"), ("microsoft", "teams_webhook")], ids=["Slack", "Teams"]
+)
+def test_no_log_has_the_address_of_an_action_or_a_servers_words_without_end(tmp_path, caplog, monkeypatch, kind, key):
+    secret, words = "/services/T0SECRET/B0SECRET", b"no hook /services/T0SECRET/B0SECRET \x1b[31m" + b"x" * 5_000
+    with running(lambda *_: (404, [words])) as url, caplog.at_level(logging.DEBUG, "great_expectations"):
+        monkeypatch.setenv("CHAT_HOOK", url.rstrip("/") + secret)
+        check_health(with_actions(gate_run(tmp_path), {"type": kind, "name": "chat", key: "${CHAT_HOOK}"}), ())
+    (told,) = [message for message in caplog.messages if "404" in message]
+    assert "SECRET" not in caplog.text
+    assert "\x1b" not in told
+    assert len(told) <= 300
+
+
+def test_a_server_that_does_not_answer_holds_no_gate(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(configured_actions, "_MOST_S", 0.5)
+    with answering(b"HTTP/1.1 200 OK\r\n\r\n", forever=(b"x",)) as url:
+        slack = {"type": "slack", "name": "chat", "slack_webhook": url}
+        check_health(with_actions(gate_run(tmp_path), slack, {"type": "note", "name": "sound"}), judge([HOT] * 3))
+        until_s = time.monotonic() + 20
+        while any(one.name.endswith("(act)") for one in threading.enumerate()) and time.monotonic() < until_s:
+            time.sleep(0.05)
+        assert time.monotonic() < until_s  # nobody reads on
+    assert "action chat of checkpoint_actions failed, the verdict stands: it took longer than 0.5 s" in caplog.messages
