@@ -32,10 +32,10 @@ class _Answer(io.RawIOBase):
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket, self._limit_s = connection, connection.gettimeout()
-        self.begin()
 
-    def begin(self) -> None:
-        self._until_s, self._left = time.monotonic() + (self._limit_s or 0), _MOST_ANSWER_BYTES
+    def begin(self, until_s: float | None) -> None:
+        self._until_s = time.monotonic() + (self._limit_s or 0) if until_s is None else until_s
+        self._left = _MOST_ANSWER_BYTES
 
     def readable(self) -> bool:
         return True
@@ -54,9 +54,13 @@ class _Answer(io.RawIOBase):
 
 
 class _Bounded(smtplib.SMTP):
-    """smtplib's client, whose time-outs are for a whole answer, for all addresses of a name, and 20 of them for a session."""
+    """smtplib's client, whose time-outs are for a whole answer, for all addresses of a name, and 20 of them for a session.
+
+    Who has the whole message may take what is left of the session to answer, as for a scan: who gives up sends it twice (RFC 5321, 4.5.3.2.6).
+    """
 
     _until_s = math.inf
+    _has_message = False
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         self._until_s = time.monotonic() + _MOST_TIMEOUTS * timeout
@@ -65,6 +69,13 @@ class _Bounded(smtplib.SMTP):
         connection.settimeout(timeout)
         return connection
 
+    def data(self, msg: Any) -> tuple[int, bytes]:  # noqa: ANN401 - as smtplib has it
+        self._has_message = True
+        try:
+            return super().data(msg)
+        finally:
+            self._has_message = False
+
     def getreply(self) -> tuple[int, bytes]:
         if time.monotonic() > self._until_s:
             self.close()
@@ -72,8 +83,8 @@ class _Bounded(smtplib.SMTP):
         if self.sock is not None and self.file is None:  # smtplib makes its own otherwise, also after STARTTLS
             self._answer = _Answer(self.sock)
             self.file = io.BufferedReader(self._answer)
-        elif self.file is not None:
-            self._answer.begin()
+        if self.file is not None:
+            self._answer.begin(self._until_s if self._has_message else None)
         return super().getreply()
 
 

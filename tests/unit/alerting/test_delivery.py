@@ -148,6 +148,22 @@ def test_recipients_that_are_each_answered_late_hold_mails_no_longer_than_twenty
         assert time.monotonic() - began_s < 4
 
 
+def test_a_server_that_scans_a_message_for_longer_than_a_time_out_gets_it_once(tmp_path):
+    """Oracle: RFC 5321, 4.5.3.2.6: who does not wait for the answer to a message sends it again."""
+    with serving(mailbox := Scanning()) as smtp:
+        assert send(smtp.model_copy(update={"timeout_s": 1}), tmp_path).delivered_to == f"smtp://127.0.0.1:{smtp.port}"
+    assert mailbox.kept == [MAIL.payload]
+
+
+class Scanning(Mailbox):
+    """Keeps a message, and thinks about it before it says so."""
+
+    async def handle_DATA(self, server, session, envelope):  # noqa: N802 - aiosmtpd's name
+        answer = await super().handle_DATA(server, session, envelope)
+        await asyncio.sleep(2)
+        return answer
+
+
 class Slow(Mailbox):
     """Thinks about each recipient."""
 
