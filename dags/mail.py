@@ -10,13 +10,15 @@ from typing import Any
 
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSecretsBackendAccessDenied
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from dags.secrets import lend_secrets
 from pipeline.alerting.message import ID_DOMAIN, format_subject
 from pipeline.config.mail import Smtp
 from pipeline.config.pipeline_config import PipelineConfig
+from pipeline.config.section import format_problems
 from pipeline.config_file import load_usable
+from pipeline.errors import ConfigError
 from pipeline.jobs import deliver_alerts
 from pipeline.model.number_text import escape_hidden
 
@@ -46,12 +48,24 @@ def smtp_of(connection: Any) -> Smtp:  # Connection, or whatever has its fields
     )
 
 
+class _WrongConnection(Smtp):
+    """In place of a server: mails wait, and other messages leave."""
+
+    @property
+    def password(self) -> str | None:
+        raise ConfigError(f"the connection {self.host} of Airflow names no mail server that can be used: {self.user}")
+
+
 def configured_smtp(config: PipelineConfig) -> Smtp | None:
     """The connection `smtp_default`, which a deadline's callback cannot see, else the configuration's server, if any."""
     try:
         return smtp_of(Connection.get(CONNECTION_ID))
     except (AirflowNotFoundException, AirflowSecretsBackendAccessDenied):
         return config.mail.smtp
+    except ValidationError as error:
+        return _WrongConnection(host=CONNECTION_ID, user=format_problems(error, ConnectionSmtp))
+    except (TypeError, ValueError):
+        return _WrongConnection(host=CONNECTION_ID, user="extra or timeout is not as Airflow's SMTP provider has it")
 
 
 def deliver_queued(now_ms: int) -> list[str]:

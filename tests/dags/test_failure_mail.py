@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from pipeline.alerting.incident_mail import describe_broker_share
 from pipeline.alerting.webhook import render_webhook
 from pipeline.config_file import load_config
@@ -62,3 +64,41 @@ def test_with_a_mail_about_a_failure_leaves_what_waits(tmp_path):
         run_under(path, SCRIPT, "1", variables=own)
     told = [read_mail(one)["Subject"].partition(" ")[0] for one in mailbox.kept]
     assert (told, len(got), pending(config.warehouse)) == (["task", "[FAIL]"], 1, [])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"host": "mail.example.org", "login": "alerts", "password": "s3cr3t"}, "the password would be sent in clear"),
+        ({"host": None}, "host: found nothing; expected a text"),
+        ({"extra": {"disable_ssl": True, "timeout": "soon"}}, "extra or timeout"),
+    ],
+    ids=["password in clear", "no host", "no number"],
+)
+def test_a_connection_that_names_no_usable_server_loses_no_mail_and_holds_up_no_webhook(tmp_path, wrong, said):
+    hook = {"name": "chat", "url_variable": "CHAT_WEBHOOK"}
+    path = write_configuration(tmp_path, {"one": {"sources": SOURCES}}, mail=MAIL | {"webhooks": [hook]})
+    config = load_config(path)
+    queue(
+        config.warehouse,
+        render_webhook(describe_broker_share(new_evidence()), config.mail.webhooks[0], now_ms=0),
+        run_id="r",
+    )
+    with receiving() as (url, got):
+        own = {"AIRFLOW_CONN_SMTP_DEFAULT": connection(25, **wrong), "CHAT_WEBHOOK": url}
+        done = run_under(path, SCRIPT + DELIVER, "1", variables=own)
+    assert said in done.stdout
+    assert "s3cr3t" not in done.stdout + done.stderr
+    (waits,) = pending(config.warehouse)
+    assert (len(got), waits.subject_line) == (1, "task failed")
+
+
+DELIVER = """
+from dags.mail import deliver_queued
+from pipeline.errors import DeliveryError
+import time
+try:
+    deliver_queued(time.time_ns() // 1_000_000)
+except DeliveryError as error:
+    print(error)
+"""
