@@ -34,6 +34,7 @@ from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report.answers import ask_newest
 from pipeline.runs import RunContext, plan_runs
 from pipeline.storage.engines import running_engine
+from pipeline.storage.tables_on_disk import ensure_measures
 from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from pipeline.verdicts.rules import find_doubt
 
@@ -84,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
     newest = ask_newest(run, run.now_ms)
     if newest is None:
         raise NothingUsableError(f"no window of cluster {run.cluster_name} was judged; `partition-health run` does it")
+    ensure_measures(run.warehouse)
     target, window = run.cluster.gate.resolves_at, (newest.window)
     if (not_judged := explain_doubt(run, window)) is not None:
         print_error(f"window {window}: {not_judged}; shares may be others than those below")

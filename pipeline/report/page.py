@@ -31,9 +31,7 @@ from pipeline.report.topics import (
 )
 from pipeline.runs import RunContext
 from pipeline.storage.outbox import pending
-from pipeline.storage.tables_on_disk import ensure_tables
-from pipeline.tables.gold import BROKER_SHARE, VERDICTS, ZONE_TRAFFIC
-from pipeline.tables.health import FORECAST, PROMISES
+from pipeline.storage.tables_on_disk import ensure_measures
 from pipeline.tables.incidents import INCIDENTS
 
 _SHOWN = 30
@@ -95,7 +93,7 @@ def gather_report(run: RunContext, *, until_ms: int, length_ms: int) -> ClusterR
         judged = f"no window of cluster {run.cluster_name} was judged until then"
         raise NothingUsableError(f"{judged}; `partition-health run` does it")
     # an older warehouse lacks some of these, and columns of the others
-    ensure_tables(run.warehouse, (PROMISES, FORECAST, VERDICTS, INCIDENTS, BROKER_SHARE, ZONE_TRAFFIC))
+    ensure_measures(run.warehouse)
     window = newest.window
     asker = replace(newest, period=TimeWindow(window.end_ms - length_ms, window.end_ms))
     verdicts = asker.ask("verdicts")

@@ -24,6 +24,8 @@ ON_READ = "restore this folder from a backup, or move it away and run its window
 ON_REMOTE = "see whether the object store answers, then run again"
 NOT_DURABLE = "the commit may not survive a power cut: repair the disk, then run again"
 _FOREIGN = re.compile(r"[Uu]nsupported (table features|minimum (reader|writer) version)|Feature .* is not supported")
+_OLDER = re.compile(r"No field named")
+_LACKS = "nothing is damaged: the table is of an older version; run the newest window, which adds its columns"
 _UNKNOWN = "nothing is damaged: another program gave the table what this version does not know; use a version that does"
 _HARMLESS = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
 """Features of readers that leave a data file what it is: tasks read files as they are, by the names that columns have here."""
@@ -61,7 +63,8 @@ class StorageErrors(AbstractContextManager["StorageErrors"]):
         if isinstance(error, DeltaError | OSError | ValueError) or type(error) is Exception:
             text = str(error) if isinstance(self.path, RemoteFolder) else str(error).partition("\n")[0]
             cause = " ".join(_TREE.sub("", text).split())[:_SHOWN]
-            raise StorageError(f"{self.path}: {cause}; {_UNKNOWN if is_foreign else self.advice}") from error
+            advice = _LACKS if _OLDER.search(cause) else _UNKNOWN if is_foreign else self.advice
+            raise StorageError(f"{self.path}: {cause}; {advice}") from error
 
 
 def has_table(path: Folder) -> bool:

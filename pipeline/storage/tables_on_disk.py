@@ -70,6 +70,11 @@ def ensure_tables(warehouse: Folder, tables: Iterable[Table] = TABLES) -> tuple[
     return tuple(changed)
 
 
+def ensure_measures(warehouse: Folder) -> None:
+    """The tables that who only looks reads, also in an older warehouse; not the outbox, whose loss is to be seen."""
+    ensure_tables(warehouse, (table for table in TABLES if table is not ALERT_OUTBOX))
+
+
 def _ensure_at(path: Folder, table: Table) -> bool:
     is_made = not has_table(path)
     if is_made:

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from pipeline.cli import main
+from pipeline.errors import StorageError
 from pipeline.storage.rows import load_rows
 from pipeline.tables import TABLES
+from pipeline.tables.health import RECOMMENDATIONS
 from tests.engines import sail
 from tests.lab.archive import unpack
 from tests.spark.capture_runs import plan, run_all, stored
@@ -72,3 +75,16 @@ def test_the_next_window_is_judged_with_the_windows_before(continued):
     _, ran = continued
     shares = Counter(row["window_start"].minute for row in stored(ran.warehouse, "gold.broker_share"))
     assert shares == dict.fromkeys(range(40, 45), 3)
+
+
+@pytest.mark.parametrize("words", [["report"], ["what-if", "--lose-broker", "1"]], ids=lambda words: words[0])
+def test_who_only_looks_reads_it_before_any_run(capture, tmp_path, capsys, words):
+    unpack(ARCHIVE, tmp_path / "unpacked").rename(tmp_path / "warehouse")
+    capture.write_config(tmp_path, sources=SOURCES)
+    assert main([*words, "--config", str(tmp_path / "partition-health.yaml")]) == 0, capsys.readouterr().err
+
+
+def test_nobody_is_told_to_move_away_a_table_of_an_older_version(tmp_path):
+    warehouse = unpack(ARCHIVE, tmp_path / "unpacked")
+    with pytest.raises(StorageError, match=r"No field named is_replayed.*nothing is damaged.*run the newest window"):
+        load_rows(warehouse, RECOMMENDATIONS)
