@@ -16,8 +16,9 @@ REQUEST_PREFIX = "kafka_network_requestmetrics_"
 LOG_SIZE = "kafka_log_log_size"
 MOST_LOG_BYTES = 1 << 48  # of a replica: more than any disk holds, and the sum over a cluster's replicas fits an int64
 LIBRDKAFKA_PREFIX = "librdkafka_"
+_OF_PRODUCERS = "kafka_producer_"
 KEPT_PREFIXES = (
-    *("kafka_producer_", BROKER_TOPIC_PREFIX, "kafka_server_replicamanager_", "kafka_server_kafkarequesthandlerpool_"),
+    *(_OF_PRODUCERS, BROKER_TOPIC_PREFIX, "kafka_server_replicamanager_", "kafka_server_kafkarequesthandlerpool_"),
     *("kafka_server_app_info_", REQUEST_PREFIX, "kafka_network_socketserver_", "kafka_controller_kafkacontroller_"),
 )
 """Metrics beside those of the table that `bronze.metric_samples` keeps, under their own names: of the same MBeans."""
@@ -93,17 +94,21 @@ def name_series(exposed_name: str, labels: Mapping[str, str]) -> Series | None:
     client = _CLIENT_AND_NODE.fullmatch(plain.get("client_id", ""))
     if client is not None:
         plain |= {"client_id": client["client"], "node_id": client["node"]}
+    # a client that pushes its metrics (KIP-714) chooses their names: it tells of no broker
+    is_pushed = "client_instance_id" in plain
     for form in FORMS_BY_NAME.get(name, ()):
-        if form.fits(plain):
+        if form.fits(plain) and not (is_pushed and not form.metric.name.startswith(_OF_PRODUCERS)):
             if "name" in form.where:
                 del plain["name"]
             if plain.get("node_id", "").isdecimal():  # librdkafka's telemetry
                 plain["node_id"] = f"node-{plain['node_id']}"
-            if "client_instance_id" in plain:
+            if is_pushed:
                 plain.setdefault("client_id", plain["client_instance_id"])
             pairs = tuple(sorted({**plain, **dict(form.adds)}.items()))
             return Series(form.metric.name, pairs, exposed_name, form.factor)
-    if not name.startswith(KEPT_PREFIXES) or (name.startswith(REQUEST_PREFIX) and plain.get("request") != "Produce"):
+    if not name.startswith(_OF_PRODUCERS if is_pushed else KEPT_PREFIXES) or (
+        name.startswith(REQUEST_PREFIX) and plain.get("request") != "Produce"
+    ):
         return None
     return Series(name, tuple(sorted(plain.items())), exposed_name)
 

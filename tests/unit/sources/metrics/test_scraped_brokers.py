@@ -262,3 +262,12 @@ def test_schema_of_rows_stays():
     with serving(answering(*one_cluster())) as site:
         batches = read(server(site.url)).batches
     assert {batch.schema for batch in batches} == {pa.Table.from_batches(batches).schema}
+
+
+def test_a_client_that_pushes_metrics_under_names_of_a_broker_tells_of_none():
+    """KIP-714: names and attributes are the client's, `client_instance_id` is the reporter's."""
+    held = [series(BYTES_IN, f"broker-{one}:9404", 1_000 * one, broker_id=str(one)) for one in (1, 2)]
+    pushed = {"client_instance_id": "Fk9", "broker_id": "1"}
+    forged = [series(name, "collector:8889", 10**9, **pushed) for name in (BYTES_IN, LEADERS)]
+    assert told(*held, *forged) == told(*held)
+    assert told(*held)[1] == []
