@@ -14,7 +14,7 @@ from functools import partial
 from itertools import compress, pairwise
 from typing import Any, Self
 
-from pipeline.model.cluster import CLUSTER_METADATA, ONLY_REPLICA, ClusterHistory
+from pipeline.model.cluster import CLUSTER_METADATA, NO_LEADER, ONLY_REPLICA, ClusterHistory, LeaderTerm
 from pipeline.model.log import LogName, Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, DirectoryKind, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.number_text import format_name
@@ -53,7 +53,8 @@ def choose_copies(hosts: Sequence[Host], history: ClusterHistory, span: TimeWind
     chosen: list[dict[LogName, WindowStarts | None]] = [{} for _ in hosts]
     lacks: list[tuple[LogName, str]] = []
     for key, places in holders.items():
-        ordered = sorted(places, key=lambda index: _rank(hosts[index], disks[index], key, history, span), reverse=True)
+        terms = _list_terms(key, history, span, [disks[index] for index in places])
+        ordered = sorted(places, key=lambda index: _rank(hosts[index], disks[index], key, terms), reverse=True)
         chosen[ordered[0]][key] = None
         limit = _NO_LIMIT
         for before, index in pairwise(ordered):
@@ -90,15 +91,22 @@ class _Disks:
         return cls(brokers, frozenset(log.log_name for _, log in live), starts)
 
 
-def _rank(
-    host: Host, disks: _Disks, key: LogName, history: ClusterHistory, span: TimeWindow
-) -> tuple[bool, int, bool, int]:
+def _list_terms(
+    key: LogName, history: ClusterHistory, span: TimeWindow, holders: Collection[_Disks]
+) -> Sequence[LeaderTerm]:
+    """Terms by which copies are ranked: those begun in the span; all where the last one's leader has the log no more."""
     terms_of_name = history.leader_terms(TopicPartition(key.topic, key.partition))
     all_terms = [term for term in terms_of_name if key.topic_id in {"", term.topic_id or key.topic_id}]
     # the first leader is a better guess than none
     terms = [one for one in all_terms if one.since_ms is None or one.since_ms < span.end_ms] or all_terms[:1]
+    last = next((one.leader_id for one in reversed(terms) if one.leader_id != NO_LEADER), None)
+    return terms if any(key in one.held and last in one.broker_ids for one in holders) else all_terms
+
+
+def _rank(host: Host, disks: _Disks, key: LogName, terms: Sequence[LeaderTerm]) -> tuple[bool, int, bool, int]:
     led = max((index for index, term in enumerate(terms) if term.leader_id in disks.broker_ids), default=-1)
-    has_been_read = led >= 0 and host.manifest.collected_at_ms >= min(terms[led].since_ms or 0, span.end_ms)
+    # who led first may have led before that was known
+    has_been_read = led == 0 or (led > 0 and host.manifest.collected_at_ms >= (terms[led].since_ms or 0))
     return has_been_read, led, key in disks.held, host.manifest.collected_at_ms
 
 

@@ -3,9 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pipeline.config.storage import Location, is_remote
+from pipeline.model.cluster import NO_LEADER
 from pipeline.model.log import LogName, Problem, fits_topics
 from pipeline.model.log_tree import DirectoryKind, LogTree
 from pipeline.model.window import LATEST_MS, TimeWindow, format_instant, spanning
@@ -13,6 +14,9 @@ from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.questions import ClusterQuestion, Finding, SourceAvailability, name_some
 from pipeline.sources.source import ClusterReading, Described, RecordSource
 from pipeline.tables.bronze import NOT_AS_HOSTS_SAY
+
+if TYPE_CHECKING:
+    from pipeline.sources.collected.manifest import Manifest
 
 
 class Collected(RecordSource):
@@ -120,20 +124,29 @@ def _list_unread(reading: ClusterReading, window: TimeWindow) -> list[str]:
     """Partitions led at a window's begin or end by a broker whose host was read since, that no leader's host read until then."""
     history, since, unread = reading.history, set[int | None](), []
     read_by: dict[LogName, set[int | None]] = defaultdict(set)  # brokers whose hosts read a log until then
+    held_by: dict[LogName, list[Manifest]] = defaultdict(list)  # of hosts on which it was since then
     moments_ms = [max(at_ms, history.known_since_ms or 0) for at_ms in (window.start_ms, window.end_ms, LATEST_MS)]
     for host in reading.collected.hosts if reading.collected else ():
-        read = {one.key for one in host.manifest.progress if one.read_until_ms >= window.end_ms}
+        for progress in host.manifest.progress:
+            if progress.read_until_ms >= window.end_ms:
+                read_by[progress.key] |= host.broker_ids
         if host.manifest.collected_at_ms >= window.end_ms:
             since |= host.broker_ids
             logs = (one for directory in host.manifest.state.directories for one in directory.partitions)
-            read |= {one.log_name for one in logs if one.kind is DirectoryKind.LIVE} - {*host.manifest.unread}
-        for name in read:
-            read_by[name] |= host.broker_ids
+            for name in {one.log_name for one in logs if one.kind is DirectoryKind.LIVE} - {*host.manifest.unread}:
+                held_by[name].append(host.manifest)
     topics = {key.topic for key in reading.live_partitions}  # others are on no disk: copies may leave them out
     for key in (one for one in history.partitions if one.topic in topics):
         first, end, last = map(history.partitions[key].at, moments_ms)
-        if end and last and last.topic_id == end.topic_id and fits_topics(key.topic, reading.topics):
-            led_by = {(first or end).leader_id, end.leader_id}
-            by = read_by[end.log_name] | read_by[end.log_name._replace(topic_id="")]
-            unread += [str(key)] if led_by & since and by.isdisjoint({*led_by, last.leader_id}) else []
+        if not (end and last and last.topic_id == end.topic_id and fits_topics(key.topic, reading.topics)):
+            continue
+        led_by, names = {(first or end).leader_id, end.leader_id}, (end.log_name, end.log_name._replace(topic_id=""))
+        by = set[int | None]().union(*(read_by[name] for name in names))
+        for manifest in (one for name in names for one in held_by[name]):
+            # of a follower's log collectors read nothing
+            states = history.partitions[key].list_values(window.end_ms, manifest.collected_at_ms)
+            led = {state.leader_id for state in states if state} - {NO_LEADER}
+            brokers = {directory.broker_id for directory in manifest.state.directories}
+            by |= brokers if not led or led & brokers else set()
+        unread += [str(key)] if led_by & since and by.isdisjoint({*led_by, last.leader_id}) else []
     return sorted(unread)

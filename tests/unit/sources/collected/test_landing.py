@@ -165,6 +165,25 @@ def test_windows_that_the_leaders_log_no_longer_has_come_from_the_one_before(con
     assert doubt == f"orders-0: {lacking} are on broker-1 alone"
 
 
+@pytest.mark.parametrize(
+    ("is_gone", "read_ms", "counts"), [(True, NOW_MS, "new"), (True, NOW_MS - 1, "old"), (False, NOW_MS, "old")]
+)
+def test_a_leader_whose_log_is_gone_gives_way_to_who_leads_since_the_span(
+    config, landing, tmp_path, is_gone, read_ms, counts
+):
+    """The log left its disk after the last window's end: what had been read of it hours before stood for the whole window."""
+    _, end = make_batches(0, 45)
+    new = [*OLD, *make_batches(end, 5)[0]]
+    make_two(config, landing, tmp_path, 0, new)
+    if is_gone:
+        (tmp_path / "disk1/orders-0").rename(tmp_path / "disk1/orders-1")
+        run_collector(config, SimpleNamespace(root=tmp_path / "disk1"), landing)
+    for host in ("broker-1", "broker-2"):
+        tell(landing, host, MOVED[0], (NOW_MS, state_of(2, 1)), (FIRST_MS, state_of(1, 0, partition=1)))
+    rewrite(landing, "broker-2", lambda _: {"collected_at_ms": read_ms})
+    assert read_offsets(config, landing)[0] == offsets_of({"old": OLD, "new": new}[counts])
+
+
 FORGED = [
     ("no metadata at all", True, None, {"metadata_length": (FAR, FAR), "brokers": ()}, True),
     ("itself as the leader of all", True, FIRST_MS - HOUR_MS, {}, True),
@@ -486,10 +505,14 @@ def test_a_segment_between_others_that_cannot_be_opened_is_missing(config, three
         assert collect_first(config, three, tmp_path).missing == GONE
 
 
+@pytest.mark.parametrize("is_follower", [False, True])
 def test_a_log_that_left_its_leaders_disk_unread_is_missing_until_its_new_leaders_host_read_it(
-    config, landing, tmp_path
+    config, landing, tmp_path, is_follower
 ):
-    """It was reassigned: the old leader's host had it no more, the new one's had been read just before, and the window was whole."""
+    """It was reassigned: the old leader's host had it no more, the new one's had been read just before, and the window was whole.
+
+    So it was where the new leader's host had the log then as a follower, of which collectors read nothing.
+    """
     disks = [Disk(tmp_path / f"disk{one}", one, one - 1) for one in (1, 2, 3)]
     (follower := Disk(tmp_path / "follower", 2, 0)).write(0, b"".join(BATCHES))
     shutil.copytree(follower.log, disks[1].root / "orders-0")
@@ -504,11 +527,15 @@ def test_a_log_that_left_its_leaders_disk_unread_is_missing_until_its_new_leader
         disk.write(0, b"".join(BATCHES[:3]), 10**9)
         visit(disk, FIRST_MS + 90_000)
         disk.write(0, b"".join(BATCHES), 10**9)
+    if is_follower:
+        shutil.copytree(follower.log, disks[2].root / "orders-0")
     visit(disks[2], FIRST_MS + HOUR_MS + 1)
+    led = [one for one in manifest_of(landing, "broker-3").progress if one.partition == 2]
+    rewrite(landing, "broker-3", lambda _: {"progress": tuple(led)})
     shutil.rmtree(disks[0].log)
     visit(disks[0], NOW_MS)
     assert visit(disks[1], NOW_MS) == LEFT
-    shutil.copytree(follower.log, disks[2].root / "orders-0")
+    shutil.copytree(follower.log, disks[2].root / "orders-0", dirs_exist_ok=True)
     assert visit(disks[2], NOW_MS) == ""
 
 
