@@ -122,16 +122,20 @@ def _scan_on(
     """Headers from `next_offset` on, and the positions searched; the batch read last must be where it was: a cleaner rewrites files."""
     path = Path(read.path)
     file_bytes = path.stat().st_size
+    headers, start, end = None, 0, file_bytes
     if known is not None and known.position < file_bytes:
         end = min(known.position + unit_bytes, file_bytes)
-        headers = scan_headers(path, start=known.position, end=end)
-        if len(headers) and int(headers.last_offset[0]) + 1 == next_offset:
-            return replace(headers, rows=headers.rows[1:]), known.position, end
-    is_begun = next_offset > read.base_offset
-    end = file_bytes if is_begun else min(unit_bytes, file_bytes)
-    headers = scan_headers(path, end=end)
-    is_new = headers.base_offset >= (next_offset if is_begun else headers.base_offset)
-    return replace(headers, rows=headers.rows[is_new]), 0, end
+        found = scan_headers(path, start=known.position, end=end)
+        if len(found) and int(found.last_offset[0]) + 1 == next_offset:
+            headers, start = replace(found, rows=found.rows[1:]), known.position
+    if headers is None:
+        is_begun = next_offset > read.base_offset
+        end = file_bytes if is_begun else min(unit_bytes, file_bytes)
+        headers = scan_headers(path, end=end)
+        is_new = headers.base_offset >= (next_offset if is_begun else headers.base_offset)
+        headers = replace(headers, rows=headers.rows[is_new])
+    is_longer = not len(headers) and end < file_bytes  # the next batch, than what is read at once
+    return _scan_on(read, known, next_offset, 2 * unit_bytes) if is_longer else (headers, start, end)
 
 
 def _cut(headers: HeaderScan, read: SegmentRead, *, is_last: bool) -> tuple[HeaderScan, bool]:

@@ -129,6 +129,16 @@ collect(request, Killed({landing.location!r}), RateLimit(bytes_per_s=10**12, clo
     assert add_up(collected(config, landing)) == add_up(read_once(config, disk))
 
 
+@pytest.mark.parametrize("unit_bytes", [64, 1500])
+def test_a_batch_longer_than_what_is_read_at_once_is_read(config, disk, landing, unit_bytes):
+    """Its log was read no further, for good, and nothing said so."""
+    sizes = (10, 2000, 2000, 10, 2000)
+    records = [Record(offset=n, timestamp_ms=FIRST_MS, key=b"k", value=bytes(size)) for n, size in enumerate(sizes)]
+    disk.write(0, b"".join(make_batch([one]) for one in records), len(sizes))
+    run_collector(config, disk, landing, unit_bytes=unit_bytes)
+    assert add_up(collected(config, landing)) == add_up(read_once(config, disk))
+
+
 def test_what_retention_takes_later_stays_collected(config, disk, landing):
     first, middle = make_batches(0, 20)
     later, end = make_batches(middle, 20)
