@@ -176,7 +176,10 @@ class _Collector:
         Where the leader moved between the readings of two hosts, each found the other to be the leader.
         """
         as_of_ms, before = self._request.as_of_ms, self._before
-        state, since_ms = history.state_at(as_of_ms), as_of_ms if before is None else before.collected_at_ms
+        state, since_ms = history.state_at(as_of_ms), as_of_ms
+        if before is not None:  # a host's clock may be ahead of the controllers'
+            told_ms = before.state.newest_ms
+            since_ms = before.collected_at_ms if told_ms is None else min(before.collected_at_ms, told_ms)
         topics, leaders = self._request.config.clusters[self._request.cluster].topics, state.leaders
         chosen: dict[LogName, tuple[LogDirectory, PartitionDirectory]] = {}
         for directory, partition in self._tree.iter_partitions(kind=DirectoryKind.LIVE):

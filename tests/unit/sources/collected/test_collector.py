@@ -8,7 +8,7 @@ import random
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
@@ -227,15 +227,23 @@ def test_no_clock_of_a_client_hides_what_retention_took(config, disk, landing, a
     assert lost_until_ms <= gap.end_ms <= lost_until_ms + 5
 
 
-def test_what_a_broker_led_since_the_last_reading_is_read_though_another_leads_now(config, disk, landing, monkeypatch):
-    """The leader moved between the readings of two hosts: each left the end of the window to the other, and it was complete."""
+@pytest.mark.parametrize("ahead_ms", [0, 3 * DAY_MS])
+def test_what_a_broker_led_since_the_last_reading_is_read_though_another_leads_now(
+    config, disk, landing, monkeypatch, ahead_ms
+):
+    """The leader moved between the readings of two hosts: each left the end of the window to the other, and it was complete.
+
+    So it was where the host's clock was days ahead at the first reading.
+    """
     moved_ms, batches = FIRST_MS + HOUR_MS, make_batches(0, 30)[0]
     led = Timeline((FIRST_MS - HOUR_MS, moved_ms), (state_of(1, 0), state_of(2, 1)))
     known = {"known_since_ms": FIRST_MS - HOUR_MS, "partitions": {TopicPartition("orders", 0): led}}
-    history = ClusterHistory(state_source=CLUSTER_METADATA, **known)
+    newest = {"newest_ms": moved_ms - 1, "quiet_ms": 1000}
+    history = ClusterHistory(state_source=CLUSTER_METADATA, **known, **newest)
     monkeypatch.setattr(collector, "read_cluster_history", lambda _: (history, ()))
     disk.write(0, b"".join(batches[:10]))
-    run_collector(config, disk, landing, as_of_ms=moved_ms - 1)
+    run_collector(config, disk, landing, as_of_ms=moved_ms - 1 + ahead_ms)
+    history = replace(history, newest_ms=moved_ms + 1)
     disk.write(0, b"".join(batches))
     run_collector(config, disk, landing, as_of_ms=moved_ms + 1)
     (progress,) = manifest_of(landing, "broker-1").progress

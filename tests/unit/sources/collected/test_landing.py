@@ -169,7 +169,7 @@ def test_windows_that_the_leaders_log_no_longer_has_come_from_the_one_before(con
     ("is_gone", "read_ms", "counts"), [(True, NOW_MS, "new"), (True, NOW_MS - 1, "old"), (False, NOW_MS, "old")]
 )
 def test_a_leader_whose_log_is_gone_gives_way_to_who_leads_since_the_span(
-    config, landing, tmp_path, is_gone, read_ms, counts
+    config, landing, tmp_path, *, is_gone, read_ms, counts
 ):
     """The log left its disk after the last window's end: what had been read of it hours before stood for the whole window."""
     _, end = make_batches(0, 45)
