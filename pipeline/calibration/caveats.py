@@ -1,7 +1,5 @@
 """Origins of figures, and every sentence about a prediction's assumptions or why it is not trusted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, StrEnum
@@ -22,7 +20,7 @@ class Origin(StrEnum):
 class Statement:
     """A caveat with its figures filled in: code looks at the kind, people read the text."""
 
-    kind: Caveat
+    kind: "Caveat"
     text: str
 
 

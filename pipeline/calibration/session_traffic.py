@@ -1,7 +1,5 @@
 """Recorded traffic of a producer session as plain arrays: its records from `silver.arrivals`, and its batches."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -88,11 +86,11 @@ class SessionTraffic:
         placed += (self.start_ms + int(self.elapsed_ms[0]) - base_ms) * NS_PER_MS
         return placed
 
-    def choose(self, which: Which) -> SessionTraffic:
+    def choose(self, which: Which) -> "SessionTraffic":
         """The same session with some of its records; the counts of special ones stay those of all."""
         return replace(self, **{name: getattr(self, name)[which] for name in _BY_RECORD})
 
-    def deal(self, weights: Sequence[float]) -> list[SessionTraffic]:
+    def deal(self, weights: Sequence[float]) -> "list[SessionTraffic]":
         """Deals pooled records to several producers by weight: at random and always alike, a burst's millisecond to one.
 
         What independent producers send together is the same as one such stream, dealt by chance.
@@ -121,7 +119,7 @@ class SessionBatches:
     def __len__(self) -> int:
         return len(self.partition)
 
-    def select(self, which: Which) -> SessionBatches:
+    def select(self, which: Which) -> "SessionBatches":
         arrays = {name: getattr(self, name)[which] for name in _BY_BATCH}
         return replace(self, **arrays)
 

@@ -9,8 +9,6 @@ another one for each millisecond of each minute and session. So the order of siz
 never from the partitions.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
@@ -184,7 +182,7 @@ class ArrivedRecords:
     partition: NDArray[np.int32]
     key_number: Ints
 
-    def take(self, rows: Ints | slice) -> ArrivedRecords:
+    def take(self, rows: Ints | slice) -> "ArrivedRecords":
         return ArrivedRecords(
             self.group[rows], self.at_ms[rows], self.body_bytes[rows], self.partition[rows], self.key_number[rows]
         )

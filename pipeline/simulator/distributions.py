@@ -8,8 +8,6 @@ machine. `engine.primitives` has the same functions for kernels.
 References: Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -137,17 +135,17 @@ class Distribution:
     def to_table(self) -> Ints:
         return make_quantile_table(self.points) if self.points else make_exponential_table(self.mean)
 
-    def mapped(self, change: Callable[[int], int]) -> Distribution:
+    def mapped(self, change: Callable[[int], int]) -> "Distribution":
         """The distribution of changed values; an exponential one keeps a mean above 0."""
         points = tuple((probability, change(value)) for probability, value in self.points)
         return Distribution(points, self.mean and max(change(self.mean), 1))
 
     @classmethod
-    def constant(cls, value: int) -> Distribution:
+    def constant(cls, value: int) -> "Distribution":
         return cls(((0.0, value), (1.0, value)))
 
     @classmethod
-    def exponential(cls, mean: int) -> Distribution:
+    def exponential(cls, mean: int) -> "Distribution":
         return cls((), mean)
 
 
@@ -168,5 +166,5 @@ class Steps:
             raise ConfigError("a schedule's times must rise from 0, with a value for each")
 
     @classmethod
-    def constant(cls, value: int) -> Steps:
+    def constant(cls, value: int) -> "Steps":
         return cls((0,), (value,))

@@ -1,7 +1,5 @@
 """How long a broker takes for a producer's requests: the model, and the simulator's broker made of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -43,7 +41,7 @@ class ServiceModel:
     is_followed: bool = False
     assumptions: tuple[Statement, ...] = ()
 
-    def at_level(self, delay_ms: float) -> ServiceModel:
+    def at_level(self, delay_ms: float) -> "ServiceModel":
         """The model with another delay: of a followed one all are as many times as long, of others it is the only one."""
         delay = Parameter(delay_ms, delay_ms, delay_ms, Origin.INFERRED)
         if not self.is_followed or not self.delay_ms.value:
@@ -51,7 +49,7 @@ class ServiceModel:
         factor = delay_ms / self.delay_ms.value
         return replace(self, delay_ms=delay, delay_series=tuple((at, ms * factor) for at, ms in self.delay_series))
 
-    def noting(self, statement: Statement) -> ServiceModel:
+    def noting(self, statement: Statement) -> "ServiceModel":
         return replace(self, assumptions=(*self.assumptions, statement))
 
 

@@ -1,7 +1,5 @@
 """Sums over buckets of keys of a topic in a window: recorded, assigned, and the heaviest keys."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -24,7 +22,7 @@ class KeyTotals(NamedTuple):
     largest_bytes: int = 0
     largest_bytes_high: int = 0
 
-    def add(self, other: KeyTotals) -> KeyTotals:
+    def add(self, other: "KeyTotals") -> "KeyTotals":
         """Adds the totals of other keys; the largest are of one key."""
         sums = (own + more for own, more in zip(self[:3], other[:3], strict=True))
         return KeyTotals(*sums, *(max(own, more) for own, more in zip(self[3:], other[3:], strict=True)))
@@ -70,7 +68,7 @@ class TopicSums:
     top_keys: Sequence[TopKey] = ()  # the heaviest first
     assigned: dict[int, AssignedKeys] = field(default_factory=dict)  # by number of the assignment in the topic's plan
 
-    def add(self, other: TopicSums) -> None:
+    def add(self, other: "TopicSums") -> None:
         for kind, cells in other.recorded.items():
             self.recorded[kind] = add_cells(self.recorded.get(kind, cells[:0]), cells)
         self.keys = self.keys.add(other.keys)

@@ -1,7 +1,5 @@
 """`cluster` and `topics` of a scenario file."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import cycle, islice, pairwise
 from typing import Annotated, Any
@@ -37,7 +35,7 @@ class ServiceSection(quantities.ScenarioPart):
     warm_up_s: quantities.Seconds = 0
 
     @model_validator(mode="after")
-    def _rises(self) -> ServiceSection:
+    def _rises(self) -> "ServiceSection":
         if any(first.after_ms >= second.after_ms for first, second in pairwise(self.idle)):
             raise WrongValuesError((("idle",), "after_ms must rise"))
         return self
@@ -60,7 +58,7 @@ class ErrorSection(quantities.ScenarioPart):
     """of the requests"""
 
     @model_validator(mode="after")
-    def _lasts(self) -> ErrorSection:
+    def _lasts(self) -> "ErrorSection":
         if round(self.to_s * SECOND) <= round(self.from_s * SECOND):
             raise WrongValuesError((("to_s",), f"found {self.to_s:g}; expected a time after from_s"))
         return self
@@ -89,7 +87,7 @@ class BrokerSection(quantities.ScenarioPart):
     """rising, not overlapping"""
 
     @model_validator(mode="after")
-    def _rises(self) -> BrokerSection:
+    def _rises(self) -> "BrokerSection":
         if any(second.from_s < first.to_s for first, second in pairwise(self.errors)):
             raise WrongValuesError((("errors",), "error windows overlap or do not rise"))
         return self
@@ -141,7 +139,7 @@ class TopicSection(quantities.ScenarioPart):
     """partitions with a leader as metadata lists them; ascending where not given"""
 
     @model_validator(mode="after")
-    def _has_leaders(self) -> TopicSection:
+    def _has_leaders(self) -> "TopicSection":
         if self.leaders is None and self.partitions is None:
             raise ValueError("key partitions or leaders is missing")
         if self.leaders is not None and self.partitions not in (None, len(self.leaders)):

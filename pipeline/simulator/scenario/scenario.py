@@ -3,8 +3,6 @@
 `tests/oracles/simulator` says in which order its events happen, and what is drawn from which stream.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -51,7 +49,7 @@ class Recorded:
     partition: NDArray[np.integer[Any]]  # within the topic, or `KEYLESS`
     target: NDArray[np.integer[Any]]  # index into `Traffic.targets`, for the topic only; or `COMMIT`
 
-    def with_commits(self, at_ns: NDArray[np.integer[Any]]) -> Recorded:
+    def with_commits(self, at_ns: NDArray[np.integer[Any]]) -> "Recorded":
         """The application commits at these times, rising, each time right after the last record before."""
         places = np.unique(np.searchsorted(self.due_ns, at_ns))
         places = places[places > 0]
@@ -102,7 +100,7 @@ class Service:
     warm_up_ns: int = 0  # see there
     run_to_run_ppm: Distribution = ALIKE  # factor between two runs, parts per million; see `measured.py`
 
-    def mapped(self, change: Callable[[int], int]) -> Service:
+    def mapped(self, change: Callable[[int], int]) -> "Service":
         return replace(
             self,
             request_ns=self.request_ns.mapped(change),
@@ -111,7 +109,7 @@ class Service:
             kib_ns=change(self.kib_ns),
         )
 
-    def with_capacity(self, capacity: float) -> Service:
+    def with_capacity(self, capacity: float) -> "Service":
         return self if capacity == 1 else self.mapped(lambda ns: round(ns / capacity))
 
 

@@ -1,7 +1,5 @@
 """The whole of a scenario file: producers, variants, and that the names in it exist."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -76,7 +74,7 @@ class ProducerSection(ClientSection):
         problems.check()
         return config
 
-    def changed_by(self, change: ClientSection) -> ProducerSection:
+    def changed_by(self, change: ClientSection) -> "ProducerSection":
         """The producer with the keys that a variant gives; its configuration stays unless the client is another one."""
         given = {name: getattr(change, name) for name in change.model_fields_set & ClientSection.model_fields.keys()}
         if change.client != self.client and "client" in given:
@@ -125,7 +123,7 @@ class ScenarioSection(ScenarioPart):
     evidence: Evidence = Evidence()
 
     @model_validator(mode="after")
-    def _names_exist(self) -> ScenarioSection:
+    def _names_exist(self) -> "ScenarioSection":
         known: dict[str, list[int | str]] = {
             "broker": [broker.id for broker in self.cluster.brokers],
             "topic": [topic.name for topic in self.topics],

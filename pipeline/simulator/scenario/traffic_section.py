@@ -1,7 +1,5 @@
 """`traffic` of a producer in a scenario file: when records come, how large, where to; files of recorded arrivals."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -147,7 +145,7 @@ class KeysSection(ScenarioPart):
     """how much more frequent the first ones are; 0: all alike"""
 
     @model_validator(mode="after")
-    def _distinct(self) -> KeysSection:
+    def _distinct(self) -> "KeysSection":
         least = len(str(self.count - 1))
         if self.bytes < least:
             raise WrongValuesError((("bytes",), f"found {self.bytes}; expected {least} or more for {self.count} keys"))
@@ -181,7 +179,7 @@ class TrafficSection(ScenarioPart):
     """how many sending threads alike"""
 
     @model_validator(mode="after")
-    def _fits(self) -> TrafficSection:
+    def _fits(self) -> "TrafficSection":
         problems = Problems()
         if self.topic is not None and self.topics is not None:
             problems.found.append((("topics",), "topic and topics; expected one of them"))
