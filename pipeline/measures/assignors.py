@@ -27,19 +27,6 @@ MOST_DEALT = 10_000_000
 """Partitions of topics of all groups of a window that are assigned anew: a broker may claim any number of groups."""
 
 
-def balance_group(
-    owned: Owned, partitions: Numbers, loads: Mapping[Partition, int]
-) -> tuple[float | None, dict[str, float | None]]:
-    """Largest over mean load of a group's members: now (None without traffic), and by each of `ASSIGNORS`."""
-
-    def peak_to_mean(assignment: Owned) -> float | None:
-        carried = [sum(loads.get(part, 0) for part in parts) for parts in assignment.values()]
-        return max(carried) / (sum(carried) / len(carried)) if sum(carried) else None
-
-    under = {name: peak_to_mean(assign_consumers(name, partitions, owned, owned)) for name in ASSIGNORS}
-    return peak_to_mean(owned), under
-
-
 def assign_consumers(
     assignor: str, partitions: Numbers, members: Iterable[str], owned: Owned | None = None
 ) -> Assignment:

@@ -13,8 +13,9 @@ from pipeline.model.number_text import format_clock, format_name, format_percent
 from pipeline.rules.disks import format_hours_to_full, measure_disks
 from pipeline.rules.rule import Rule, RuleInput, RuleMeasure, measure_broker, measure_column
 from pipeline.tables.broker_metrics import BROKER_REQUEST_TIMES
-from pipeline.tables.bronze import BROKERS, CONSUMER_GROUPS
-from pipeline.tables.gold import LATENCY, PARTITION_HEALTH
+from pipeline.tables.bronze import BROKERS
+from pipeline.tables.gold import LATENCY
+from pipeline.tables.health import GROUP_BALANCE
 from pipeline.tables.silver import PARTITION_TRAFFIC, PRODUCER_NODES
 
 DISK_RULE = "disk_hours_to_full"
@@ -24,36 +25,20 @@ _NAMED = 5
 
 
 def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
-    """How evenly members of a consumer group read; of several descriptions within a window the last one counts."""
-    from pipeline.measures.assignors import MOST_DEALT, balance_group
-
-    dealt: dict[int, int] = defaultdict(int)
-    described: dict[tuple[int, str], list[tuple[int, str, str, int]]] = defaultdict(list)
-    of_member = ("observed_ms", "member_id", "topic", "partition")
-    for start_ms, group_id, *of in given.tuples(CONSUMER_GROUPS, "window_start_ms", "group_id", *of_member):
-        described[start_ms, group_id].append(tuple(of))
-    loads: dict[int, dict[str, dict[tuple[str, int], int]]] = defaultdict(lambda: defaultdict(dict))
-    sizes = given.tuples(PARTITION_HEALTH, "window_start_ms", "topic", "partition", "size_bytes") if described else ()
-    for start_ms, topic, partition, size in sizes:
-        loads[start_ms][topic][topic, partition] = size
-    for (start_ms, group_id), rows in sorted(described.items()):
-        last_ms = max(row[0] for row in rows)
-        owned: dict[str, list[tuple[str, int]]] = defaultdict(list)
-        for at_ms, member_id, topic, partition in rows:
-            if at_ms == last_ms and member_id is not None:
-                owned[member_id].append((topic, partition))
-        if len(owned) > 1:
-            topics = {topic for parts in owned.values() for topic, _ in parts}
-            of_topics = loads[start_ms]
-            known = {part: size for topic in topics for part, size in of_topics.get(topic, {}).items()}
-            numbers = {topic: sorted(at for _, at in of_topics[topic]) for topic in topics if topic in of_topics}
-            dealt[start_ms] += len(known)
-            now, under = balance_group(owned, numbers if dealt[start_ms] <= MOST_DEALT else {}, known)
-            told = ", ".join(f"{name} {value:.2f}" for name, value in under.items() if value is not None)
-            detail = f"the busiest of {len(owned)} members reads {now or 0:.2f} times their mean of what was written; "
+    """How evenly members of a consumer group read all of its topics."""
+    groups: dict[tuple[int, str], list[list[Any]]] = defaultdict(list)
+    of_topic = ("topic", "member_count", "idle_member_count", "group_busiest_to_mean", "group_busiest_to_mean_under")
+    for start_ms, group_id, *of in given.tuples(GROUP_BALANCE, "window_start_ms", "group_id", *of_topic):
+        groups[start_ms, group_id].append(of)
+    for (start_ms, group_id), ((topic, reading, idle, now, under), *others) in sorted(groups.items()):
+        if reading + idle > 1:
+            told = ", ".join(f"{name} {value:.2f}" for name, value in under or ())
+            detail = (
+                f"the busiest of {reading + idle} members reads {now or 0:.2f} times their mean of what was written; "
+            )
             detail += f"under the assignors: {told or 'not known'}"
-            topic = next(iter(topics)) if len(topics) == 1 else ""
-            yield RuleMeasure(start_ms, rule, f"group {group_id}", now, detail, topic, is_enough=now is not None)
+            named = "" if others else topic
+            yield RuleMeasure(start_ms, rule, f"group {group_id}", now, detail, named, is_enough=now is not None)
 
 
 def _leaders_moved(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:

@@ -55,6 +55,9 @@ GROUP_BALANCE = windowed(
     double("busiest_ratio", "Part of the topic's bytes that the busiest member reads; NULL without traffic."),
     Column("busiest_ratio_under", "map<string,double>", "The same had the group been assigned anew: `range roundrobin sticky cooperative-sticky uniform`; `range` is the brokers' as well."),
     bigint("useful_member_count", "Members beyond which the busiest one reads no less: bytes over those of the largest partition, rounded up.", "members", nullable=True),
+    double("group_busiest_to_mean", "Bytes that the group's busiest member reads of all its topics, over the mean of its members; NULL without traffic."),
+    Column("group_busiest_to_mean_under", "map<string,double>", "The same had the group been assigned anew."),
+    schema_version=2,
 )  # fmt: skip  # a table: short fields share a line
 
 HOT_KEYS = windowed(

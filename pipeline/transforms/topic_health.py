@@ -197,8 +197,9 @@ def _measure_topics(
     for (topic, number), each in sorted(growth.items()):
         growths[topic].append((str(number), each))
     numbers = {topic: sorted(number for _, number in loads[topic]) for topic in lags if topic in loads}
-    now = _find_busiest(owned, loads)
+    now, now_to_mean = _find_busiest(owned, loads)
     under = {name: _find_busiest(assign_consumers(name, numbers, owned, owned), loads) for name in assignors}
+    to_mean_under = [(name, to_mean) for name, (_, to_mean) in under.items() if to_mean is not None]
     reading = Counter(topic for parts in owned.values() for topic in {topic for topic, _ in parts})
     for topic, of_topic in sorted(lags.items()):
         sizes = loads.get(topic, {})
@@ -212,17 +213,24 @@ def _measure_topics(
             "lag_count": max(-_MOST_LAG, min(sum(known), _MOST_LAG)) if known else None,
             "lag_growth": growths[topic],
             "busiest_ratio": now[topic] / total if total and owned else None,
-            "busiest_ratio_under": [(name, most[topic] / total) for name, most in under.items() if total and owned],
+            "busiest_ratio_under": [
+                (name, most[topic] / total) for name, (most, _) in under.items() if total and owned
+            ],
             "useful_member_count": -(-total // max(sizes.values())) if total else None,
+            "group_busiest_to_mean": now_to_mean,
+            "group_busiest_to_mean_under": to_mean_under,
         }
 
 
-def _find_busiest(assignment: Owned, loads: _Loads) -> Counter[str]:
+def _find_busiest(assignment: Owned, loads: _Loads) -> tuple[Counter[str], float | None]:
+    """Bytes of each topic's busiest member; and those of the busiest of all over their mean, None without traffic."""
     busiest: Counter[str] = Counter()
+    totals = []
     for parts in assignment.values():
         carried: Counter[str] = Counter()
         for part in parts:
             carried[part[0]] += loads.get(part[0], {}).get(part, 0)
+        totals.append(carried.total())
         for topic, size_bytes in carried.items():
             busiest[topic] = max(busiest[topic], size_bytes)
-    return busiest
+    return busiest, max(totals) / (sum(totals) / len(totals)) if sum(totals) else None

@@ -1,7 +1,6 @@
 """Rows of tables to measures. Oracle: worked out by hand on a few rows."""
 
 from dataclasses import fields
-from datetime import timedelta
 
 import pytest
 
@@ -15,32 +14,20 @@ from tests.incident_rows import new_change
 from tests.unit.rules.measured import HOUR_MS, T0, T0_MS, hour, measured, values
 
 
-def read_by(group, member, partition, *, minute=0):
-    of = {"window_start": T0, "observed_at": T0 + timedelta(minutes=minute), "topic": "a", "partition": partition}
-    return {**of, "group_id": group, "member_id": member}
+def test_a_group_is_judged_by_all_that_its_members_read():
+    def of(group, topic, members, to_mean, under):
+        row = {"window_start": T0, "group_id": group, "topic": topic}
+        row |= {"member_count": members[0], "idle_member_count": members[1]}
+        return {**row, "group_busiest_to_mean": to_mean, "group_busiest_to_mean_under": under}
 
-
-def read_rows(groups, loads):
-    """Rows of tables, given what was written to each partition."""
-    written = [{"window_start": T0, "topic": "a", "partition": one, "size_bytes": size} for one, size in loads.items()]
-    return {"bronze.consumer_groups": groups, "gold.partition_health": written}
-
-
-def test_a_group_is_judged_by_its_last_description_and_by_what_was_written():
-    last = [read_by("g", "x" if number < 8 else "y", number, minute=5) for number in (0, 6, 8, 9)]
-    groups = [read_by("g", "x", 0), read_by("g", "y", 6), *last, read_by("g", None, 9, minute=5)]
-    loads = {0: 30, 6: 10, 8: 10, 9: 10}  # of those between there is nothing
-    (measure,) = measured("assignment_skew", read_rows(groups, loads))
-    assert (measure.subject, measure.topic) == ("group g", "a")
-    assert measure.value == pytest.approx(40 / 30)
-    assert "range 1.33, roundrobin 1.33, sticky 1.33" in measure.detail
-
-
-def test_groups_that_a_broker_makes_up_are_not_assigned_anew_without_end(monkeypatch):
-    monkeypatch.setattr("pipeline.measures.assignors.MOST_DEALT", 4)
-    groups = [read_by(f"g{number}", f"m{partition}", partition) for number in range(4) for partition in (0, 1)]
-    found = measured("assignment_skew", read_rows(groups, {0: 5, 1: 5}))
-    assert [(one.value, "range 1.00" in one.detail) for one in found] == [(1.0, True)] * 2 + [(1.0, False)] * 2
+    rows = [of("g", "a", (1, 1), 1.25, [("range", 1.5)]), of("g", "b", (2, 0), 1.25, [("range", 1.5)])]
+    rows += [of("alone", "a", (1, 0), 1.0, []), of("quiet", "a", (2, 0), None, None)]
+    several, quiet = measured("assignment_skew", {"gold.group_balance": rows})
+    assert (several.subject, several.topic, several.value, several.is_enough) == ("group g", "", 1.25, True)
+    assert "the busiest of 2 members reads 1.25 times" in several.detail
+    assert several.detail.endswith("range 1.50")
+    assert (quiet.subject, quiet.topic, quiet.value, quiet.is_enough) == ("group quiet", "a", None, False)
+    assert "not known" in quiet.detail
 
 
 def test_segments_before_their_logs_start_are_gone():

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipeline.measures.assignors import balance_group, hash_map_order
+from pipeline.measures.assignors import hash_map_order
 from pipeline.transforms.topic_health import measure_groups
 
 
@@ -124,11 +124,13 @@ def test_groups_that_a_broker_makes_up_are_not_assigned_anew_without_end(monkeyp
 
 
 def test_a_group_now_and_under_the_assignors():
-    owned = {"x": [("a", 0), ("b", 0)], "y": [("a", 1)], "z": []}
-    now, under = balance_group(owned, {"a": [0, 1], "b": [0]}, {("a", 0): 10, ("a", 1): 10, ("b", 0): 40})
-    assert now == pytest.approx(2.5)
-    others = dict.fromkeys(("roundrobin", "sticky", "cooperative-sticky", "uniform"), 2.0)
-    assert under == pytest.approx({"range": 2.5, **others})
+    """Of all its topics x has 50 of 60 bytes, y 10, z none; dealt out in turn, z gets the 40 of b."""
+    rows = [described(0, "a", 0, 0, "x"), described(0, "b", 0, 0, "x"), described(0, "a", 1, 0, "y")]
+    rows.append(described(0, "c", 0, 0, "z"))
+    found = measure_groups(rows, [*loaded("a", 10, 10), *loaded("b", 40), *loaded("c", 0)], START).to_pylist()
+    assert [row["group_busiest_to_mean"] for row in found] == pytest.approx([2.5] * 3)
+    as_now = dict.fromkeys(("range", "sticky", "cooperative-sticky", "uniform"), 2.5)
+    assert dict(found[0]["group_busiest_to_mean_under"]) == pytest.approx({"roundrobin": 2.0, **as_now})
 
 
 def test_members_in_the_order_of_javas_map():
