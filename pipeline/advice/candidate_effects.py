@@ -11,7 +11,7 @@ from pipeline.advice.recommendations import CandidateEffect
 from pipeline.config.replay import Candidate
 from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.number_text import format_name, format_percent, format_ratio
-from pipeline.model.promise import WHOLE
+from pipeline.model.promise import WHOLE, Trust
 from pipeline.model.verdict import BrokerLoads
 from pipeline.partitioners.clients.java import RACK_AWARE
 from pipeline.partitioners.registry import STRATEGIES
@@ -19,7 +19,6 @@ from pipeline.partitioners.strategy import Use, parse_version
 from pipeline.simulator.clients.producer_configs import JAVA, OLDEST, list_configs
 
 CONFIG_LINE, UPGRADE, PARTITIONER, PARTITIONS, REKEY, LOSES_ORDER = 1, 2, 3, 5, 6, 7
-TRUSTED = "trusted"
 WITH_CARE = "Take it with care"
 _NEEDS_JAVA = "It takes a Java client 3.3+ without `partitioner.class`."
 _OPPOSITE = {"true": "false", "false": "true"}
@@ -60,8 +59,8 @@ def describe_candidate(
 
 def _list_caveats(candidate: Candidate, comparison: Row, other_ratio: float, *, ignores_keys: bool) -> list[str]:
     """What to know before, doubts about the prediction first: the first screen of a mail has no room for all of it."""
-    trust, moved = comparison.get("trust") or TRUSTED, comparison.get("keys_moved_ratio") or 0.0
-    caveats = [] if trust == TRUSTED else [f"{WITH_CARE}: the replay of this topic is {trust}."]
+    trust, moved = comparison.get("trust") or Trust.TRUSTED, comparison.get("keys_moved_ratio") or 0.0
+    caveats = [] if trust == Trust.TRUSTED else [f"{WITH_CARE}: the replay of this topic is {trust}."]
     if other_ratio > 1 - WHOLE and (candidate.partitioner or candidate.client):
         caveats.append(
             f"{WITH_CARE}: the replay takes all producers for Java's, {other_ratio:.0%} of the records are not."

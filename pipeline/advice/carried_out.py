@@ -134,10 +134,10 @@ def _shows(row: Row, candidate: Candidate, compared: Row, versions: Mapping[tupl
         number, wanted = read_kafka_version(version or ""), parse_version(candidate.client.split()[-1])
         answers.append(parse_version(number) >= wanted if number else compared.get("is_as_in_use"))
     if candidate.partitioner is not None:
-        best = row["strategy"], row["runner_up"]
-        is_either = best == ("java-builtin", _UNIFORM) and candidate.partitioner != _UNIFORM
-        is_sure = row["strategy"] is not None and row["confidence"] >= (_SURE / 2 if is_either else _SURE)
-        answers.append(row["strategy"] == candidate.partitioner if is_sure else _has_by_default(version, candidate))
+        strategy, runner_up = row["strategy"], row["runner_up"]
+        is_either = (strategy, runner_up) == ("java-builtin", _UNIFORM) and candidate.partitioner != _UNIFORM
+        is_sure = strategy is not None and row["confidence"] >= (_SURE / 2 if is_either else _SURE)
+        answers.append(strategy == candidate.partitioner if is_sure else _has_by_default(version, candidate))
     if False in answers:
         return False
     return None if None in answers else True

@@ -285,9 +285,8 @@ def _describe_rule(evidence: IncidentEvidence) -> Brief:
     return Brief(headline=headline, facts=(("Since", _since(evidence)), why, ("Do first", rule.advice)))
 
 
-def format_predicted(recommendation: Recommendation, expected_share: float, *, with_range: bool = True) -> str:
+def format_predicted(one: Recommendation, expected_share: float, *, with_range: bool = True) -> str:
     """Predicted share, and its range where chance or unknown keys leave one and it is wanted."""
-    one = recommendation
     ratio, low, high = one.predicted_ratio, one.predicted_ratio_low, one.predicted_ratio_high
     if ratio is None or low is None or high is None:
         return NOT_PREDICTED

@@ -97,9 +97,9 @@ def doubt_log(
         yield _ASSUMED, Caveat.CRC_ERRORS.say(count=errors)
     leaders: dict[int, set[tuple[int, int]]] = defaultdict(set)
     first: dict[int, int] = {}
-    for row in rows:
-        leaders[row["partition"]].add((row["leader_id"], row["leader_epoch"]))
-        first[row["partition"]] = min(row["first_offset"], first.get(row["partition"], row["first_offset"]))
+    for partition, offset, *term in map(itemgetter("partition", "first_offset", "leader_id", "leader_epoch"), rows):
+        leaders[partition].add(tuple(term))
+        first[partition] = min(offset, first.get(partition, offset))
     for is_reason, caveat, partitions in (
         (_REASON, Caveat.LATE_LOG_START, {one for one, offset in first.items() if 0 < offset == log_starts.get(one)}),
         (_ASSUMED, Caveat.LEADERS_ELECTED, {one for one, own in leaders.items() if len(own) > 1}),

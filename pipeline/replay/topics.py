@@ -157,11 +157,12 @@ def describe_topic(topic: TopicInput, traffic: Sequence[Row]) -> RecordedTopic:
     count = max([*topic.leaders, *(row["partition"] for row in traffic)]) + 1
     records, batches, logs = (np.zeros(count, np.int64) for _ in range(3))
     by_broker: dict[int, int] = defaultdict(int)
-    for row in traffic:
-        records[row["partition"]] += row["record_count"]
-        batches[row["partition"]] += row["batch_count"]
-        logs[row["partition"]] += row["size_bytes"]
-        by_broker[row["leader_id"]] += row["size_bytes"]
+    columns = itemgetter("partition", "leader_id", "record_count", "batch_count", "size_bytes")
+    for partition, leader_id, record_count, batch_count, size in map(columns, traffic):
+        records[partition] += record_count
+        batches[partition] += batch_count
+        logs[partition] += size
+        by_broker[leader_id] += size
     sizes, keyed = np.maximum(logs - BATCH_HEADER_BYTES * batches, 0), topic.keyed
     if keyed is not None:
         known = keyed.recorded[:count, 1]

@@ -39,11 +39,7 @@ class Answer:
 
     @property
     def numeric(self) -> frozenset[str]:
-        return frozenset(
-            name
-            for name in self.columns
-            if any(isinstance(row[name], int | float) and not isinstance(row[name], bool) for row in self.rows)
-        )
+        return frozenset(name for name in self.columns if any(type(row[name]) in {int, float} for row in self.rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

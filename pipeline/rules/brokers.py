@@ -35,8 +35,8 @@ def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
             told = ", ".join(f"{name} {value:.2f}" for name, value in under or ())
             detail = (
                 f"the busiest of {reading + idle} members reads {now or 0:.2f} times their mean of what was written; "
+                f"under the assignors: {told or 'not known'}"
             )
-            detail += f"under the assignors: {told or 'not known'}"
             named = "" if others else topic
             yield RuleMeasure(start_ms, rule, f"group {group_id}", now, detail, named, is_enough=now is not None)
 
