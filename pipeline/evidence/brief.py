@@ -150,6 +150,7 @@ _SAID_ELSEWHERE = ("the highest broker", "producers wait")  # by `Predicted` and
 NOT_PREDICTED = "not predicted"
 _EVEN = 0.005  # a predicted range narrower than this is shown as one number
 WITHDRAWN = "withdrawn: late windows show that there was no incident"
+NOT_JUDGED_ANY_MORE = "no window of its subject is judged any more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

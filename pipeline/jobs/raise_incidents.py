@@ -16,6 +16,7 @@ from pipeline.alerting.mutes import Mute, find_mute, read_mutes
 from pipeline.alerting.webhook import render_webhook
 from pipeline.config.mail import MAIL_CHANNEL
 from pipeline.errors import ConfigError
+from pipeline.evidence.brief import NOT_JUDGED_ANY_MORE
 from pipeline.evidence.incident import BrokerShareEvidence, gather_evidence
 from pipeline.model.incident import ENDED, IncidentChange, OpenIncident, incident_of
 from pipeline.model.number_text import say_more
@@ -116,7 +117,7 @@ def _silenced(run: RunContext, changes: _Changes, mutes: Sequence[Mute]) -> dict
         if run.notify is False:
             silenced[change.key] = "a run without notices"
         elif _has_no_verdict(change):
-            silenced[change.key] = "no window of its subject is judged any more"
+            silenced[change.key] = NOT_JUDGED_ANY_MORE
         elif mute is not None:
             silenced[change.key] = mute.describe()
         elif run.notify is None and change.window_start_ms < oldest_ms:

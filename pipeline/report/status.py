@@ -6,7 +6,7 @@ from functools import partial
 from typing import Literal
 
 from pipeline.alerting.incidents import open_before
-from pipeline.evidence.brief import describe_brief, explain_cause
+from pipeline.evidence.brief import NOT_JUDGED_ANY_MORE, WITHDRAWN, describe_brief, explain_cause
 from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence, gather_evidence
 from pipeline.model.incident import IncidentChange
 from pipeline.model.number_text import format_clock, format_count, format_name, format_percent, format_span
@@ -71,12 +71,13 @@ def _calm(run: RunContext, window: TimeWindow, changes: list[IncidentChange]) ->
     verdicts = run.values(Verdict, VERDICTS, (window,))
     judged = [v for v in verdicts if v.rule == BROKER_SHARE]
     warned = [v for v in verdicts if v.verdict == "warn"]
-    last = max(changes, key=lambda change: change.window_start_ms, default=None)
+    ended = (change for change in changes if not change.is_open)
+    last = max(ended, key=lambda change: change.window_start_ms, default=None)
     facts = [("Since", "no incident was ever opened")]
     if last is not None:
         end_ms = last.window_start_ms + run.window_ms
         facts = [
-            ("Since", f"{format_clock(end_ms)}, when incident {last.incident_id} was resolved"),
+            ("Since", f"{format_clock(end_ms)}, when incident {last.incident_id} was {_say_end(last)}"),
             ("It was", f"{_sentence(last)} for {format_span(end_ms - last.since_ms)}"),
         ]
     if (doubt := find_doubt(verdicts)) is not None:
@@ -91,6 +92,12 @@ def _calm(run: RunContext, window: TimeWindow, changes: list[IncidentChange]) ->
     elif all(v.verdict == "not_enough_traffic" for v in judged):
         headline = "Nothing is wrong, but there is too little traffic to judge"
     return Status(tone="calm", badge="OK", headline=headline, facts=(*facts, ("Do", "nothing")))
+
+
+def _say_end(change: IncidentChange) -> str:
+    if change.state != "withdrawn":
+        return "resolved"
+    return WITHDRAWN if change.value is not None else f"withdrawn: {NOT_JUDGED_ANY_MORE}"
 
 
 def _sentence(change: IncidentChange) -> str:

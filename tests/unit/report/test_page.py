@@ -17,6 +17,8 @@ from pipeline.report.page import gather_report, render_report
 from pipeline.report.topics import draw_heat_map
 from pipeline.runs import plan_runs
 from pipeline.tables.gold import VERDICTS
+from pipeline.tables.incidents import INCIDENTS
+from tests.incident_rows import new_change
 from tests.report_page import read_answers, read_page
 from tests.report_tables import CLUSTER, T0_MS, write_config, write_rows, write_warehouse
 
@@ -97,6 +99,25 @@ def test_a_broker_above_its_limit_before_the_incident_is_named(config):
     assert (status.tone, status.badge) == ("calm", "OK")
     assert status.headline == "No incident, but above the limit in this window: broker 1"
     assert dict(status.facts)["Broker 1"] == "50.0% of the bytes"
+
+
+@pytest.mark.parametrize(
+    ("state", "value", "said"),
+    [
+        ("resolved", 1.0, "resolved"),
+        ("withdrawn", 1.0, "withdrawn: late windows show that there was no incident"),
+        ("withdrawn", None, "withdrawn: no window of its subject is judged any more"),
+    ],
+)
+def test_how_the_last_incident_ended_is_said_as_the_mail_says_it(tmp_path, state, value, said):
+    write_warehouse(tmp_path / "warehouse", windows=6)
+    config = write_config(tmp_path)
+    (run,) = plan_runs(config, TimeWindow(T0_MS, T0_MS + 2 * HOUR_MS), run_id="r", now_ms=T0_MS)
+    at_ms = T0_MS + HOUR_MS  # an end may lie in the window of a message that left
+    changes = [new_change("new", T0_MS), new_change("worse", at_ms), new_change(state, at_ms, value=value)]
+    run.replace(INCIDENTS, changes, run.windows)
+    since = dict(gather(config, hours=2).status.facts)["Since"]
+    assert since == f"2026-11-21 02:00 UTC, when incident K-1 was {said}"
 
 
 def test_an_incident_of_a_disk_is_shown_with_the_fewest_hours_that_were_left(tmp_path):
