@@ -91,6 +91,10 @@ def delta_jars() -> tuple[str, ...]:
 
 
 def cache_directory() -> Path:
-    """Folder for what can be rebuilt: `PARTITION_HEALTH_CACHE`, else `~/.cache/partition-health`."""
-    configured = variable("PARTITION_HEALTH_CACHE")
-    return Path(configured) if configured else Path.home() / ".cache" / "partition-health"
+    """Folder for what can be rebuilt: `PARTITION_HEALTH_CACHE`, else `~/.cache/partition-health`; a temporary one without a home."""
+    if configured := variable("PARTITION_HEALTH_CACHE"):
+        return Path(configured)
+    try:
+        return Path.home() / ".cache" / "partition-health"
+    except RuntimeError:  # a user that the machine does not know, as in a container
+        return private_temporary_folder() / "cache"

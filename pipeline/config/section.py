@@ -66,7 +66,7 @@ def write_instant(at: datetime) -> str:
     return format_instant(milliseconds_of(at)).removesuffix("T00:00:00Z")
 
 
-def _under_folder(path: Path, validation: pydantic.ValidationInfo) -> Path:
+def under_folder(path: Path, validation: pydantic.ValidationInfo) -> Path:
     folder: Path | None = (validation.context or {}).get("folder")
     try:
         return path if folder is None else folder / path.expanduser()
@@ -80,7 +80,7 @@ def _check_length(duration: timedelta) -> timedelta:
     return duration
 
 
-ConfigPath = Annotated[Path, pydantic.AfterValidator(_under_folder)]  # taken from the `folder` in the context
+ConfigPath = Annotated[Path, pydantic.AfterValidator(under_folder)]  # taken from the `folder` in the context
 Duration = Annotated[
     timedelta,
     _read_by(parse_duration),

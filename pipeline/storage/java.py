@@ -5,6 +5,7 @@ Spark's launcher always passes `--add-modules=jdk.incubator.vector`, which jdk4p
 
 import hashlib
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -115,6 +116,11 @@ def parse_java_version(text: str) -> int | None:
 
 
 def find_java(*, versions: tuple[int, ...] = SUPPORTED_VERSIONS, places: tuple[str, ...] = COMMON_PLACES) -> Java:
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        reason = f"Spark starts only for a user with a name, and this machine knows none of uid {os.getuid()}"
+        raise ConfigError(f"{reason}: add a line for it to /etc/passwd, or set spark.engine to sail") from None
     refused = []
     for home, origin in _candidates(places):
         version = _version_of(home)

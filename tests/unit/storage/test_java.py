@@ -1,9 +1,12 @@
 """Which Java is taken, and what the shim passes on; the programs found are real shell scripts."""
 
+import os
+import pwd
 import subprocess
 
 import pytest
 
+from pipeline.environment import cache_directory
 from pipeline.errors import ConfigError
 from pipeline.storage.java import Java, find_java, parse_java_version, write_java_shim
 
@@ -61,3 +64,13 @@ def test_the_shim_drops_one_flag_and_keeps_every_other_argument_as_it_is(tmp_pat
     arguments = ["-cp", "a b:*", "--add-modules=jdk.incubator.vector", '-Dx=it\'s "so" $HOME', "", "Main"]
     said = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
     assert said == '-cp|a b:*|-Dx=it\'s "so" $HOME||Main|'
+
+
+def test_a_user_that_the_machine_does_not_know_has_a_cache_and_is_told_that_java_needs_a_name(tmp_path, monkeypatch):
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("PARTITION_HEALTH_CACHE", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    assert cache_directory() == tmp_path / f"partition-health-{os.getuid()}" / "cache"
+    with pytest.raises(ConfigError, match=rf"this machine knows none of uid {os.getuid()}: add a line"):
+        find_java()
