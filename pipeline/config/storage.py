@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from pydantic import AfterValidator, GetPydanticSchema, PlainSerializer, ValidationInfo
 from pydantic_core import core_schema
 
-from pipeline.config.section import ConfigPath, Section
+from pipeline.config.section import ConfigPath, Section, under_folder
 from pipeline.environment import variable
 from pipeline.errors import ConfigError
 
@@ -25,8 +26,7 @@ def is_remote(location: str | Path) -> bool:
 
 
 def _from_folder(location: str, validation: ValidationInfo) -> str:
-    folder: Path | None = (validation.context or {}).get("folder")
-    return location if folder is None or is_remote(location) else str(folder / Path(location).expanduser())
+    return location if is_remote(location) else str(under_folder(Path(location), validation))
 
 
 Location = Annotated[str, AfterValidator(_from_folder)]  # or `s3a://bucket/path`
@@ -140,7 +140,8 @@ def open_in_arrow(folder: Folder) -> tuple[fs.FileSystem | None, str]:
     return folder.file_system(), folder.path
 
 
-_UNUSABLE = frozenset("|[]^\\")  # characters in a table's path at which delta-rs 1.6 panics, or looks elsewhere
+# in a table's path delta-rs 1.6 panics at these, or looks elsewhere: it reads `%41` as `A`
+_UNUSABLE = re.compile(r"[|\[\]^\\]|%[0-9A-Fa-f]{2}")
 
 
 def _read_folder(given: object, read: core_schema.ValidatorFunctionWrapHandler, validation: ValidationInfo) -> Folder:
@@ -149,7 +150,7 @@ def _read_folder(given: object, read: core_schema.ValidatorFunctionWrapHandler, 
     if isinstance(given, str) and is_remote(given):
         return RemoteFolder(given, validation.data.get("storage", NO_STORAGE))
     folder: Path = read(given)
-    if unusable := sorted(_UNUSABLE & {*str(folder)}):
+    if unusable := sorted({*_UNUSABLE.findall(str(folder))}):
         raise ValueError(f"Delta tables cannot be in {folder}: {' '.join(unusable)} in a path stops their library")
     return folder
 

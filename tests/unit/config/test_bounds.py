@@ -25,6 +25,8 @@ def named(name):
         (SOUND + "candidates: " + "{a: " * 3000 + "}" * 3000, "5:", "more than 50 levels"),
         (SOUND.replace("warehouse: w", "warehouse: ~nosuchuser/x"), "1:1", "no such user"),
         (SOUND.replace("outbox: o", "outbox: ~nosuchuser"), "2:1", "no such user"),
+        (SOUND.replace("log_directories, paths: [b]", "collected, path: ~nosuchuser/x"), "4:", "no such user"),
+        *((SOUND.replace(": w", f": {one}"), "1:1", "cannot be in") for one in ("a%41b", "50%25", "a%2fb")),
         (named('""'), "4:3", NAME),
         (named('" "'), "4:3", NAME),
         (named('"a\\0b"'), "4:3", NAME),
@@ -64,7 +66,15 @@ def test_what_nothing_can_take_is_refused_where_it_stands(tmp_path, text, where,
 
 
 @pytest.mark.parametrize(
-    "text", [SOUND, SOUND + SERVER % 3600, SOUND + "window: P1D\n", named("'a;\"b'"), named("x" * 200)]
+    "text",
+    [
+        SOUND,
+        SOUND + SERVER % 3600,
+        SOUND + "window: P1D\n",
+        SOUND.replace(": w", ": 100% a%zz"),
+        named("'a;\"b'"),
+        named("x" * 200),
+    ],
 )
 def test_what_is_sound_is_taken(tmp_path, text):
     (tmp_path / "c.yaml").write_text(text)
