@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput, iter_rows
 from pipeline.jobs.ingest.windows import Expired, fresh_windows
-from pipeline.model.cluster import retention_ms
+from pipeline.model.cluster import LIVE_CLUSTER, retention_ms
 from pipeline.model.log import LogName
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree
 from pipeline.model.window import LATEST_MS, TimeWindow, Windows, instant_of
@@ -60,7 +60,7 @@ def write_cluster(run: RunContext, given: IngestInput, expired: Expired) -> dict
     reading = given.reading
     observed = _observed_before(run, reading) if reading.live else set()
     gone = expired.get(reading.record_source, set())
-    fresh_groups = fresh_windows(run, expired.get(reading.group_source, set()))
+    fresh_groups = fresh_windows(run, expired.get(reading.group_source, set()) | _told_before(run, reading))
     versions = {}
     if fresh_groups:
         versions = run.replace(CONSUMER_GROUPS, iter_group_rows(run.cluster_name, reading, fresh_groups), fresh_groups)
@@ -118,6 +118,15 @@ def _observed_before(run: RunContext, reading: ClusterReading) -> set[TimeWindow
         for window in [run.window_at(start_ms)]
         if asked_ms is not None and (asked_ms in window or (is_fenced is not None and window != reading.newest))
     }
+
+
+def _told_before(run: RunContext, reading: ClusterReading) -> set[TimeWindow]:
+    """Windows of which a live cluster told earlier runs what its groups consumed: now it tells what they consume now."""
+    if not any(source.kind == LIVE_CLUSTER for source in run.cluster.sources):
+        return set()
+    told = {at_ms - at_ms % run.window_ms for at_ms, _ in reading.groups}
+    told |= {reading.newest.start_ms} if reading.newest and reading.groups_now else set()
+    return {run.window_at(start_ms) for start_ms in run.starts_in((CONSUMER_GROUPS,), run.windows) - told}
 
 
 def iter_group_rows(cluster: str, reading: ClusterReading, windows: Windows) -> Iterator[dict[str, Any]]:

@@ -10,9 +10,9 @@ from pipeline.jobs.measure_rules import run as measure_rules
 from pipeline.jobs.recommend import load_placement
 from pipeline.jobs.score_health import measure_window
 from pipeline.measures.outages import sum_known_ms
-from pipeline.model.cluster import LIVE_CLUSTER, Broker, ClusterHistory, PartitionState, Timeline
+from pipeline.model.cluster import LIVE_CLUSTER, Broker, ClusterHistory, ConsumerGroupMember, PartitionState, Timeline
 from pipeline.model.log import TopicPartition
-from pipeline.model.window import instant_of, milliseconds_of
+from pipeline.model.window import DAY_MS, instant_of, milliseconds_of
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live.reading import LiveReading
 from pipeline.sources.live.state import LiveState
@@ -22,7 +22,7 @@ from pipeline.stages import Staging
 from pipeline.storage.observations import load_outages
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.broker_metrics import BROKER_METRICS
-from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, METRIC_SAMPLES
+from pipeline.tables.bronze import BROKERS, CLUSTER_STATE, CONSUMER_GROUPS, METRIC_SAMPLES
 from pipeline.tables.gold import BROKER_SHARE, PARTITION_HEALTH
 from pipeline.tables.health import RULE_MEASURES
 from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
@@ -31,6 +31,9 @@ from tests.unit.jobs.test_ingest_windows import MINUTE_MS, START_MS, plan, windo
 
 KEY = TopicPartition("t", 0)
 SOURCE = LiveCluster(kind="live_cluster", bootstrap_servers="b:9092")
+LIVE = {"kind": "live_cluster", "bootstrap_servers": "b:9092"}
+WHO = dict.fromkeys(("member_id", "client_host", "client_id"))
+COUNTS = ("committed_offset", "log_end_offset", "lag_count")
 DOWN_MS, UP_MS = START_MS + 2 * MINUTE_MS + 20_000, START_MS + 4 * MINUTE_MS + 52_000
 """Broker 2 is away from 2:20 to 4:52; broker 1 leads from then on."""
 
@@ -54,7 +57,9 @@ def ask(spark, run, at_ms, newest):
         history=history, partitions={KEY: now}, in_scope=(KEY,), replicas=(), log_starts={}, high_watermarks={}
     )
     live = LiveReading(source=SOURCE, observed_at_ms=at_ms, state=state)
-    reading = ClusterReading(record_source="live_cluster", history=history, live=live, newest=newest)
+    member = ConsumerGroupMember(group_id="g", topic="t", partition=0, **WHO, **dict.fromkeys(COUNTS, at_ms))
+    groups = ((at_ms, member),)
+    reading = ClusterReading(record_source="live_cluster", history=history, live=live, newest=newest, groups_now=groups)
     nothing_read = Staging(spark, Path()).of_nothing(SUMMARY_SCHEMA)
     return SimpleNamespace(reading=reading, parts={Kind.SUMMARIES: nothing_read}, staging=SimpleNamespace(spark=spark))
 
@@ -71,6 +76,23 @@ def stored(tmp_path, spark):
         ensure_tables(run.warehouse)
         write_cluster(run, ask(spark, run, at_ms, window(last)), {})
     return plan(tmp_path, 0, 6, START_MS + 9 * MINUTE_MS)
+
+
+@pytest.mark.parametrize("at_ms", [START_MS + 9 * MINUTE_MS, START_MS + 2 * DAY_MS])
+def test_what_groups_consumed_stays_where_its_window_is_ingested_again(tmp_path, stored, spark, at_ms):
+    """As after its DAG run was cleared: brokers tell only what groups consume now."""
+    asked = {1: 2 * MINUTE_MS + 40_000, 4: 5 * MINUTE_MS + 10_000, 6: 9 * MINUTE_MS}
+    again = plan(tmp_path, 0, 4, at_ms, sources=[LIVE])
+    write_cluster(again, ask(spark, again, at_ms, None), {})
+    told = minutes(stored.rows(CONSUMER_GROUPS, stored.windows), "committed_offset")
+    assert told == {minute: START_MS + after_ms for minute, after_ms in asked.items()}
+
+
+def test_what_groups_consume_now_is_that_of_the_newest_window_each_time_it_is_ingested(tmp_path, stored, spark):
+    at_ms = START_MS + 10 * MINUTE_MS
+    again = plan(tmp_path, 6, 6, at_ms, sources=[LIVE])
+    write_cluster(again, ask(spark, again, at_ms, window(6)), {})
+    assert minutes(stored.rows(CONSUMER_GROUPS, again.windows), "committed_offset") == {6: at_ms}
 
 
 def write_batches(run, windows):
