@@ -9,7 +9,8 @@ from pipeline.model.window import HOUR_MS
 from pipeline.rules.rule import RuleInput, RuleMeasure, measure_broker
 from pipeline.tables.bronze import BROKERS
 
-DISK_COLUMNS = ("broker_id", "log_dir_bytes", "log_dir_total_bytes", "log_dir_usable_bytes")  # of `bronze.brokers`
+DISK_MAPS = ("log_dir_bytes", "log_dir_total_bytes", "log_dir_usable_bytes")
+DISK_COLUMNS = ("broker_id", *DISK_MAPS)  # of `bronze.brokers`
 HISTORY_WINDOWS = 24
 HISTORY_MS = 2 * HOUR_MS  # of short windows: a trend of so long reaches the rule's limit of 48 h
 MOST_LATER = 1.5  # times another broker of the same volume may say that it is full, by what it saw

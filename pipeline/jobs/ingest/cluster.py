@@ -15,6 +15,7 @@ from pipeline.model.cluster import LIVE_CLUSTER, retention_ms
 from pipeline.model.log import LogName
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree
 from pipeline.model.window import LATEST_MS, TimeWindow, Windows, instant_of
+from pipeline.rules.disks import DISK_MAPS
 from pipeline.runs import RunContext, TableRows
 from pipeline.sources.files.cluster_rows import (
     compacted_topics,
@@ -51,7 +52,7 @@ LISTED_SCHEMA = pa.schema(
 class _Described(NamedTuple):
     window: TimeWindow
     newest: TimeWindow | None = None  # the window that a live cluster's state was observed for
-    is_present: bool = False  # volumes and configs, which are of now, belong to it
+    is_present: bool = False  # disks and configs, which are of now, belong to it
     is_stored: bool = False  # an earlier run observed it: its rows stay, but for who led at its end
 
 
@@ -93,8 +94,12 @@ def _state_rows(
         yield BROKERS.name, run.rows(BROKERS, windows)
         yield CLUSTER_STATE.name, with_leaders(run.rows(CLUSTER_STATE, windows), known.state)
         return
-    disks = disk_columns(reading.replicas, reading.spaces if one.is_present else {}, reading.relative)
-    configs = reading.broker_configs if one.is_present else {}
+    if one.is_present:
+        disks, configs = disk_columns(reading.replicas, reading.spaces, reading.relative), reading.broker_configs
+    else:  # what they hold now says nothing of then; what an earlier run read stays
+        stored = {row["broker_id"]: row for row in run.rows(BROKERS, windows)}
+        disks = {of: {name: dict(row[name] or ()) for name in DISK_MAPS} for of, row in stored.items()}
+        configs = {of: dict(row["configs"] or ()) for of, row in stored.items()}
     yield BROKERS.name, iter_broker_rows(name, history, reading.directory_counts, known, configs, disks=disks)
     rows = iter_cluster_state_rows(name, reading.replicas, known, reading.relative, moving=reading.moving)
     yield CLUSTER_STATE.name, rows

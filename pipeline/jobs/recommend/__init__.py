@@ -33,6 +33,10 @@ from pipeline.transforms.topic_health import list_fixed_topics
 
 ReplayLeaders: TypeAlias = Callable[[Leaders, Mapping[str, float]], LeaderReplay]  # errors widen ranges
 _FOLLOWING = 0.5
+_NEXT_DISKS = """
+    SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY broker_id ORDER BY window_start) AS place FROM later
+        WHERE cardinality(log_dir_bytes) > 0 OR cardinality(log_dir_total_bytes) > 0)
+    WHERE place = 1"""  # of a window that was read late nobody knows how full disks were: as a later run found them
 _FULLEST = 0.9  # part of a disk that plans may fill: one that is full stops its broker
 
 
@@ -139,11 +143,13 @@ def _replay_plans(
 def load_placement(run: RunContext, window: TimeWindow) -> tuple[list[PlacedPartition], list[PlacementBroker]]:
     brokers_then = _observed_next(run, BROKERS, window, ("broker_id",), "is_fenced")
     registered = {row["broker_id"]: row for row in brokers_then}
+    reach = TimeWindow(window.start_ms, window.end_ms + asked_within_ms(run.window_ms))
+    disks = tuples_of(run.query(_NEXT_DISKS, (reach,), later=BROKERS), *DISK_COLUMNS)
     rooms = {
         # a replica may come to any of them
-        broker_id: max(0, min(round(_FULLEST * total) - used for used, total in fillings.values()))
-        for broker_id, row in registered.items()
-        if (fillings := dict(disk_fillings(run.cluster.disk_bytes, *(row[name] for name in DISK_COLUMNS))))
+        of_broker[0]: max(0, min(round(_FULLEST * total) - used for used, total in fillings.values()))
+        for of_broker in disks
+        if (fillings := dict(disk_fillings(run.cluster.disk_bytes, *of_broker)))
     }
     brokers = [
         PlacementBroker(
