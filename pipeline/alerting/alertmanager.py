@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.alerting import http_request
-from pipeline.alerting.content import Content
-from pipeline.alerting.message import format_subject, message_of
+from pipeline.alerting.message import Content, format_subject, message_of
 from pipeline.alerting.mutes import Mute, read_mutes
 from pipeline.config.mail import Alertmanager
 from pipeline.config.pipeline_config import PipelineConfig

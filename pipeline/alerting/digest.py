@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.alerting.content import DIGEST, Attachment, Content, MailColumn, MailSection, MailTable, number_columns
 from pipeline.alerting.incident_mail import incidents_query
+from pipeline.alerting.message import DIGEST, Attachment, Content, MailColumn, MailSection, MailTable, number_columns
 from pipeline.evidence.brief import Brief
 from pipeline.model.incident import IncidentChange
 from pipeline.model.number_text import format_clock, format_count, format_name, join_names

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pipeline.alerting.content import Attachment, Content, MailColumn, MailSection, MailTable, number_columns
+from pipeline.alerting.message import Attachment, Content, MailColumn, MailSection, MailTable, number_columns
 from pipeline.evidence.brief import describe_brief, explain_cause
 from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence
 from pipeline.model.number_text import format_between, format_clock, format_name, format_percent, format_ratio

@@ -5,9 +5,16 @@ import logging
 
 import httpx
 
-from pipeline.alerting.content import Content, MailSection, render_table
 from pipeline.alerting.http_request import EXCHANGE_ERRORS, REASON_LIMIT, describe_answer, exchange_once
-from pipeline.alerting.message import format_subject, message_id_of, message_of, render_text
+from pipeline.alerting.message import (
+    Content,
+    MailSection,
+    format_subject,
+    message_id_of,
+    message_of,
+    render_table,
+    render_text,
+)
 from pipeline.config.mail import Webhook
 from pipeline.errors import DeliveryError, UnusableServerError
 from pipeline.model.incident import AlertMessage

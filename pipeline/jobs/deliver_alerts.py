@@ -22,10 +22,9 @@ from pipeline.alerting.alertmanager import (
     post_alert,
     read_silences,
 )
-from pipeline.alerting.content import DIGEST
 from pipeline.alerting.delivery import Delivery, deliver
 from pipeline.alerting.digest import ALL_CLUSTERS
-from pipeline.alerting.message import attach_report
+from pipeline.alerting.message import DIGEST, attach_report
 from pipeline.alerting.webhook import post
 from pipeline.config.mail import MAIL_CHANNEL, Smtp
 from pipeline.config.pipeline_config import PipelineConfig

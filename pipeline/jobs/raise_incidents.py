@@ -7,11 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from pipeline.alerting.alertmanager import render_alert
-from pipeline.alerting.content import Content
 from pipeline.alerting.digest import describe_digest
 from pipeline.alerting.incident_mail import describe_broker_share, describe_rule, describe_source
 from pipeline.alerting.incidents import IncidentPolicy, fold_verdicts, load_open
-from pipeline.alerting.message import render_message
+from pipeline.alerting.message import Content, render_message
 from pipeline.alerting.mutes import Mute, find_mute, read_mutes
 from pipeline.alerting.webhook import render_webhook
 from pipeline.config.mail import MAIL_CHANNEL

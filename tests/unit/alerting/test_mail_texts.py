@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.alerting.content import MailColumn, MailTable, render_table
 from pipeline.alerting.incident_mail import describe_broker_share
+from pipeline.alerting.message import MailColumn, MailTable, render_table
 from pipeline.config_file import load_config
 from pipeline.evidence.brief import describe_brief
 from pipeline.evidence.incident import ShareCauses
