@@ -31,7 +31,7 @@ def test_a_disk_that_fills_of_late_is_told(used, hours):
     ("at_ms", "used", "disk", "hours"),
     [
         ([0], [200], 200, 0.0),
-        ([0, HOUR_MS, 2 * HOUR_MS], [100, 110, 120], 200, 8.0),
+        ([0, HOUR_MS, 2 * HOUR_MS, 3 * HOUR_MS], [100, 108, 116, 136], 236, 10.0),  # the median of all pairs
         ([0, HOUR_MS, 2 * HOUR_MS, 3 * HOUR_MS], [100, 110, 20, 30], 200, NO_END_HOURS),  # retention
         ([0, HOUR_MS], [100, 110], 200, None),
         ([0, MINUTE_MS, 2 * MINUTE_MS], [100, 110, 120], 200, None),
