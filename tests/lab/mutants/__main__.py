@@ -59,9 +59,10 @@ class WorkCopy:
         self.graph = ImportGraph(self.root)
 
     def list_stages(self, path: str, room: str) -> list[list[str]]:
-        """Tests in the order in which they are asked: that name the file, then of its room."""
+        """Tests in the order in which they are asked: that name the file, its room's before others', then of its room."""
         near, own, _ = self._sort_tests(path, room)
-        return [[path, *near], own]
+        mine = [test for test in near if test.startswith(f"tests/unit/{room}/")]
+        return [[path, *mine], [test for test in near if test not in mine], own]
 
     def list_lanes(self, path: str, room: str) -> list[list[str]]:
         """Other tests that reach the file, then the nearest files of each lane that do, and all of the room's own lane."""
