@@ -124,7 +124,9 @@ def test_brokers_are_held_against_the_limit_and_are_the_job_of_the_topic_they_su
 
 
 def test_overrides_fit_by_pattern_and_keep_what_they_do_not_name():
-    rules = fill_rules({"topic_peak": {"limit": 3.0, "topics": {"orders*": {"limit": 5.0, "owner": "orders-team"}}}})
+    given = {"topic_peak": {"limit": 3.0, "topics": {"orders*": {"limit": 5.0, "owner": "orders-team"}}}}
+    rules = fill_rules(given, Gate(limit_ratio=1.4))
+    assert (rules["share_forecast"]["limit"], rules["zone_share"]["limit"]) == (1.4, 1.3)  # shares are the gate's
     rule = RuleSettings(**rules["topic_peak"])
     assert (rule.limit, rule.severity, rule.k, rule.n) == (3.0, "warning", 3, 4)
     own = rule.of_topic("orders-eu")
