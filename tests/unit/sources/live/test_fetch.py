@@ -187,10 +187,10 @@ def test_a_leader_whose_answers_go_back_is_left(after):
 
 
 def test_batches_that_were_read_before_count_once():
-    """A second row of the same batch broke the tables' key, and nothing of the cluster was judged."""
+    """A second row of the same batch broke the tables' key, and nothing of the cluster was judged. The one at 30 is the next range's."""
     kept = []
     found = scan_range(
-        GoesBack([11, 12, 13, 13], [14, 29, 14]),
+        GoesBack([11, 12, 13, 13], [14, 29, 30, 14]),
         READ,
         START_MS + 1,
         on_reply=lambda _, scan: kept.append(scan.base_offset),
