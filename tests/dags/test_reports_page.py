@@ -4,6 +4,7 @@ Chromium with what it answered."""
 import pytest
 
 from dags.reports_page import list_data_docs, list_reports
+from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
 from tests.dags.conftest import DATA_DOCS, OTHER, REPORT
 from tests.dags.open_reports import DOCS, NAME, PATHS
 from tests.lab.browser import find_chromium, running_chromium
@@ -94,6 +95,8 @@ def test_reports_are_listed_with_the_newest_window_first(tmp_path):
         ("b-c-2026-11-21T13-30Z.html", "b-c", "2026-11-21 13:30 UTC", "OK"),
         ("a-2026-11-20T00-00Z.html", "a", "2026-11-20 00:00 UTC", "OK"),
     ]
+    of_run = TimeWindow(*(milliseconds_of(parse_instant(at)) for at in ("2026-11-20T00:00Z", "2026-11-21T13:30Z")))
+    assert [name for _, name, *_ in list_reports(tmp_path, of_run)] == ["a"]  # from its start on, up to before its end
     assert list_reports(tmp_path / "nowhere") == []
 
 
