@@ -132,7 +132,7 @@ PIECES = (
     Piece(
         "followed-delays",
         "delays followed from scrape to scrape",
-        ((metrics, "follow_delays", _keep_model),),
+        ((fit, "follow_delays", _keep_model),),
         (fit.follow_delays,),
     ),
     Piece(
@@ -144,13 +144,13 @@ PIECES = (
     Piece(
         "own-latency",
         "latencies of minutes from the scrapes within them",
-        ((metrics, "take_own", lambda node, _spans: node),),
+        ((fit, "take_own", lambda node, _spans: node),),
         (fit.take_own,),
     ),
     Piece(
         "trailing-averages",
         "the minute before taken out of averages",
-        ((fit, "take_out_stale", _trust_average), (metrics, "take_out_stale", _trust_average)),
+        ((fit, "take_out_stale", _trust_average),),
         (fit.take_out_stale,),
     ),
     Piece(
