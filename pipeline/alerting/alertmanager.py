@@ -76,7 +76,7 @@ def find_covering(silences: Sequence[Silence], alerts: Sequence[Mapping[str, str
         is_covered = [True] * len(alerts)
         for matcher in silence.matchers:
             if time.monotonic() > until_s:
-                raise DeliveryError(f"to match their expressions takes longer than {_MATCHING_S} s: use equality")
+                raise DeliveryError(f"matching their expressions takes longer than {_MATCHING_S} s: use equality")
             is_covered = [both and one for both, one in zip(is_covered, matcher.hold(labelled), strict=True)]
         for own, covered in zip(covering, is_covered, strict=True):
             own.extend([silence] * covered)
@@ -129,10 +129,10 @@ def read_silences(alertmanager: Alertmanager) -> tuple[Silence, ...]:
     try:
         active = tuple(_silence(one, alertmanager) for one in silences if one["status"]["state"] == "active")
     except (KeyError, TypeError, ValueError, ConfigError) as error:
-        raise DeliveryError(f"Alertmanager {alertmanager.name}: its list of silences is not that of API v2") from error
+        raise DeliveryError(f"Alertmanager {alertmanager.name}: its list of silences is not of API v2") from error
     if (count := len({m.value for one in active for m in one.matchers if m.is_regex})) > _MOST_EXPRESSIONS:
         raise DeliveryError(
-            f"Alertmanager {alertmanager.name}: its silences have {count:,} expressions, and {_MOST_EXPRESSIONS:,} are read: "
+            f"Alertmanager {alertmanager.name}: its silences have {count:,} expressions, more than {_MOST_EXPRESSIONS:,}: "
             "they hold nothing back; end some, or use equality"
         )
     return active

@@ -79,7 +79,7 @@ class _Bounded(smtplib.SMTP):
     def getreply(self) -> tuple[int, bytes]:
         if time.monotonic() > self._until_s:
             self.close()
-            raise smtplib.SMTPServerDisconnected(f"its answers took {_MOST_TIMEOUTS} time-outs together")
+            raise smtplib.SMTPServerDisconnected(f"all its answers together took {_MOST_TIMEOUTS} time-outs")
         if self.sock is not None and self.file is None:  # smtplib makes its own otherwise, also after STARTTLS
             self._answer = _Answer(self.sock)
             self.file = io.BufferedReader(self._answer)

@@ -40,7 +40,7 @@ def exchange_once(client: httpx.AsyncClient, request: httpx.Request, most_bytes:
     except TimeoutError as error:
         raise httpx.ReadTimeout(f"no whole answer within {limit_s:g} s") from error
     except (httpx.InvalidURL, UnicodeError) as error:
-        raise httpx.RemoteProtocolError(f"what it redirects to is no address: {error}") from error
+        raise httpx.RemoteProtocolError(f"it redirects to an invalid address: {error}") from error
 
 
 def describe_exchange(error: Exception, hide: Callable[[str], str]) -> str:

@@ -59,7 +59,7 @@ def _change(args: argparse.Namespace, config: PipelineConfig, path: Path) -> tup
     if args.lift:
         kept = tuple(mute for mute in mutes if any(getattr(mute, name) != pattern for name, pattern in asked.items()))
         if len(kept) == len(mutes):
-            raise ConfigError(f"nothing like that is muted in {path}; partition-health mute lists what is")
+            raise ConfigError(f"no such mute in {path}; partition-health mute lists all")
         write_mutes(path, kept)
         mutes = kept
     elif args.until is not None:

@@ -157,7 +157,7 @@ def read_metric_source(text: str) -> dict[str, Any]:
             return {"kind": name, **settings}
     if not Path(text).exists():
         raise ConfigError(f"--metrics {text}: there is no such file or folder, and it is not a URL")
-    raise ConfigError(f"--metrics {text}: neither CLIENT/EPOCH_MS.prom nor other metrics lie there")
+    raise ConfigError(f"--metrics {text}: it has neither CLIENT/EPOCH_MS.prom nor other metrics")
 
 
 def read_candidates(path: Path | None) -> Sequence[Candidate]:

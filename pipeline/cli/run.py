@@ -102,7 +102,7 @@ class _Workers(AbstractContextManager["_Workers"]):
                 code = process.exitcode or 0
                 reason = f"its process ended with exit code {code}; the lines above say why"
                 if code < 0:
-                    reason = f"its process was killed by signal {-code}, perhaps as memory was short; run again"
+                    reason = f"its process was killed by signal {-code}, perhaps for lack of memory; run again"
                 yield run, None, [(self._steps[-1], PipelineError(reason))]
                 continue
             self._idle.append((ours, process))

@@ -184,7 +184,7 @@ def split_statements(lines: Iterable[str | None]) -> Iterator[str]:
             statement = ""
             continue
         if "\0" in line:
-            raise ConfigError("a NUL in a statement: no table and no text of SQL holds one")
+            raise ConfigError("the statement has a NUL: remove it")
         for part in re.split("(?<=;)", line.rstrip("\n") + "\n"):
             statement += part
             if sqlite3.complete_statement(statement):  # its last semicolon is outside quotes and comments

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     (run,) = plan_runs(config, span, run_id="what-if", now_ms=now_ms, cluster=args.cluster)
     newest = ask_newest(run, run.now_ms)
     if newest is None:
-        raise NothingUsableError(f"no window of cluster {run.cluster_name} was judged; `partition-health run` does it")
+        raise NothingUsableError(f"no window of cluster {run.cluster_name} was judged: run `partition-health run`")
     ensure_measures(run.warehouse)
     target, window = run.cluster.gate.resolves_at, (newest.window)
     if (not_judged := explain_doubt(run, window)) is not None:

@@ -150,7 +150,7 @@ class HttpLogin(Section):
     @model_validator(mode="after")
     def _one_identity(self) -> Self:
         if self.basic_auth and self.bearer_token_variable:
-            raise ValueError("basic_auth and bearer_token_variable: a request carries one of them")
+            raise ValueError("basic_auth and bearer_token_variable: set only one of them")
         return self
 
     @property
@@ -160,7 +160,7 @@ class HttpLogin(Section):
             return None
         password = environment_secret(self.basic_auth.password_variable) or ""
         if any("\ud800" <= char <= "\udfff" for char in password):
-            raise ConfigError(f"environment variable {self.basic_auth.password_variable} holds no UTF-8")
+            raise ConfigError(f"environment variable {self.basic_auth.password_variable} is not UTF-8")
         return password
 
     @property
@@ -227,11 +227,11 @@ def check_url(url: str) -> str:
     except ValueError:  # its words may be a password
         has_port = False
     if not has_port:
-        raise ValueError(f"the URL of {parts.hostname} has a port that is no number from 1 to 65535")
+        raise ValueError(f"the URL of {parts.hostname} has a port that is not a number from 1 to 65535")
     try:
         _ = httpx.URL(url).host  # decoded when it is asked for
     except (httpx.InvalidURL, ValueError) as error:
-        raise ValueError(f"{url!r} is no address that can be asked: {error}") from error
+        raise ValueError(f"{url!r} is not a valid address: {error}") from error
     return url
 
 

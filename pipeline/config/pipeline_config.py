@@ -68,7 +68,7 @@ class Cluster(section.Section):
         alone = {source.kind for source in sources if source.bears_records and source.completes not in ways}
         if len(alone) > 1 or any(source.is_only_one and ways[source.kind] > 1 for source in sources):
             raise ValueError(
-                "records come from log_directories, from collected, from texts of dump_log or from one live_cluster, not from several; "
+                "more than one kind of source gives records: keep log_directories, collected, texts of dump_log or one live_cluster; "
                 "only log_directories may have one live_cluster with them"
             )
         return sources
@@ -84,7 +84,7 @@ class Cluster(section.Section):
         try:
             ZoneInfo(time_zone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # a folder of zones, a name too long
-            raise ValueError(f"no time zone {time_zone!r}; write one as Europe/Berlin") from error
+            raise ValueError(f"no time zone {time_zone!r}; expected one such as Europe/Berlin") from error
         return time_zone
 
 
@@ -230,7 +230,7 @@ class PipelineConfig(section.Section):
     def _names_that_tables_hold(cls, clusters: dict[str, Cluster]) -> dict[str, Cluster]:
         wrong = [name for name in clusters if not name.strip() or len(name) > _LONGEST_NAME or _UNSTORABLE.search(name)]
         if wrong:
-            why = f"a cluster's name is 1 to {_LONGEST_NAME} characters, none of them NUL or half of a surrogate pair"
+            why = f"a cluster's name has 1 to {_LONGEST_NAME} characters, without NUL or half a surrogate pair"
             raise section.WrongValuesError(*(((name,), why) for name in wrong))
         return clusters
 
@@ -248,7 +248,7 @@ class PipelineConfig(section.Section):
     def _secret_outside_warehouse(cls, keys: sections.KeySettings, validation: ValidationInfo) -> sections.KeySettings:
         warehouse = validation.data.get("warehouse")
         if isinstance(warehouse, Path) and keys.secret.resolve().is_relative_to(warehouse.resolve()):
-            reason = f"{keys.secret} lies in the warehouse {warehouse}; who reads tables must not read it"
+            reason = f"{keys.secret} is in the warehouse {warehouse}: put it where readers of tables cannot read it"
             raise section.WrongValuesError((("secret",), reason))
         return keys
 

@@ -153,7 +153,7 @@ def _check(retention: Mapping[str, timedelta]) -> Mapping[str, timedelta]:
     wrong = []
     for name, kept in retention.items():
         if name not in known:
-            wrong.append(((name,), f"no layer and no table that may lose rows; {suggest(name, known)}"))
+            wrong.append(((name,), f"not a layer or a table that may lose rows; {suggest(name, known)}"))
         elif kept < LEAST_RETENTION:
             wrong.append(((name,), f"runs read up to {LEAST_RETENTION.days} days of history; keep that much or more"))
     if wrong:

@@ -151,7 +151,7 @@ def _read_folder(given: object, read: core_schema.ValidatorFunctionWrapHandler, 
         return RemoteFolder(given, validation.data.get("storage", NO_STORAGE))
     folder: Path = read(given)
     if unusable := sorted({*_UNUSABLE.findall(str(folder))}):
-        raise ValueError(f"Delta tables cannot be in {folder}: {' '.join(unusable)} in a path stops their library")
+        raise ValueError(f"Delta tables cannot be in {folder}: {' '.join(unusable)} in a path makes their library fail")
     return folder
 
 

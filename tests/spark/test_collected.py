@@ -64,7 +64,7 @@ def test_collected_hosts_give_the_tables_of_their_disks(spark, part, tmp_path):
     assert status == [{"source": "collected", "expected_count": 3, "arrived_count": 2}]
     (row,) = stored(run.warehouse, "bronze.quarantine", "path", "reason")
     assert row["path"] == "landing/1"
-    assert row["reason"].startswith("the host is left out: gone")
+    assert row["reason"].startswith("the host is left out, parts are gone")
 
 
 def collect_ledger(capture, tmp_path):
@@ -98,7 +98,7 @@ def test_a_host_that_says_it_read_all_partitions_takes_nothing_from_others(captu
     assert all("2 says it read ledger-2 up to offset 4611686018427387904" in row["missing"] for row in status)
     quarantine = stored(run.warehouse, "bronze.quarantine", "path", "reason")
     reasons = [row["reason"] for row in quarantine if row["path"] == "landing/2"]
-    assert reasons == ["partitions that the metadata does not place on this host, left out: ledger-0, ledger-1"]
+    assert reasons == ["left out, partitions that the metadata does not place on this host: ledger-0, ledger-1"]
 
 
 @pytest.mark.parametrize("kind", ["summaries", "batches", "keys", "arrivals"])

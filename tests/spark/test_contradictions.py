@@ -148,7 +148,7 @@ def test_parts_that_contradict_each_other_stop_no_other_host(disks, tmp_path, ch
     missing, records, wrong = run(tmp_path, source)
     assert missing.startswith("not as hosts say: a-0: ")
     assert records == {"b": 300}
-    assert "parts that contradict each other, left out: a-0" in wrong
+    assert "left out, parts that contradict each other: a-0" in wrong
 
 
 def test_a_collected_log_that_lacks_offsets_stops_no_other_host(disks, tmp_path):

@@ -24,7 +24,7 @@ SETTLED_MS = 60_000  # a broker that runs has a metadata record long before: it 
 _EARLIEST_MS = -(2**63)
 T = TypeVar("T")
 _MOST_NAMED = 5
-_FUTURE = "its metadata log tells of changes after it was collected: the host is left out"
+_FUTURE = "its metadata log has changes from after it was collected: the host is left out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class _Votes:
         best = max(self._voters, key=rank)
         for one in self._voters:
             if (at_ms := self._alone_ms.get(one.place, LATEST_MS)) < self._span.end_ms:
-                said = f"too few other hosts tell what the metadata log of {one.host.name} does"
+                said = f"too few other hosts have what the metadata log of {one.host.name} says"
                 self._doubts.add(f"{said} since {format_instant(max(0, at_ms))}")
         end_ms = min(found.get(best.place, LATEST_MS + 1) for found in (self._alone_ms, self._torn_ms))
         history = best.host.manifest.state.history

@@ -24,7 +24,7 @@ from pipeline.sources.records.pieces import SCHEMAS, Kind
 from pipeline.tables.silver import RECORD_BATCHES
 
 OffsetRanges = Mapping[LogName, Mapping[int, tuple[int, int]]]
-_ADVICE = "delete it, and the next run does without its host"
+_ADVICE = "delete it: the next run leaves its host out"
 _MOST_ROWS = 1 << 24  # of a part: half a gigabyte of log, committed at once, has 9 million batches at most
 _MOST_TEXT_BYTES = 2 << 30
 _MOST_BYTES = 2 << 30
@@ -139,7 +139,7 @@ def _read_host(landing: StoredFolder, name: str, span: TimeWindow) -> Host | Non
     host, sizes = Host(folder, manifest), {path: size for path, _, size in folder.files("parts")}
     lost = [part.path for part in host.parts_within(span) if sizes.get(part.path) != part.size_bytes]
     if lost:
-        raise InputError(name_some("the host is left out: gone, or not as long as the manifest says:", lost))
+        raise InputError(name_some("the host is left out, parts are gone or have another size:", lost))
     counted = [part for part in host.parts_within(span) if part.kind != Kind.ARRIVALS.value]
     row_count, size_bytes = (sum(map(attrgetter(name), counted)) for name in ("row_count", "size_bytes"))
     if row_count > _MOST_HOST_ROWS + _MOST_ROWS_PER_BYTE * size_bytes:
@@ -152,7 +152,7 @@ def read_part(folder: StoredFolder, part: Part, window_ms: int, filters: pc.Expr
     """Reads the rows of a part; `InputError` if it is gone, damaged, or not what the manifest says and a collector writes."""
     content, path = folder.read(part.path), f"{folder.location}/{part.path}"
     if content is None:
-        raise InputError("named by the manifest, but gone: run again, without its host", path=path)
+        raise InputError("in the manifest, but gone: the next run leaves its host out", path=path)
     try:
         rows = read_rows(content, part, filters)
         _check_starts(rows, window_ms)
@@ -183,7 +183,7 @@ def _check_starts(rows: pa.Table, window_ms: int) -> None:
     starts = window_starts(rows)
     is_sound = pc.or_(pc.less(starts, 0), pc.equal(starts, pc.multiply(pc.divide(starts, window_ms), window_ms)))
     if not pc.all(is_sound, min_count=0).as_py():
-        raise InputError(f"it has windows that do not begin as windows of {window_ms // 1000} s do")
+        raise InputError(f"some of its windows do not begin as those of {window_ms // 1000} s do")
 
 
 def read_offset_ranges(host: Host, span: TimeWindow, of: Collection[LogName]) -> OffsetRanges:
@@ -210,7 +210,7 @@ def read_rows(content: bytes, part: Part, filters: pc.Expression | None) -> pa.T
     kind = Kind(part.kind)
     schema = SCHEMAS[kind]
     if (footer_bytes := int.from_bytes(content[-8:-4], "little")) > _MOST_FOOTER_BYTES:
-        raise InputError(f"its footer has {footer_bytes:,} bytes, a collector's a hundredth of {_MOST_FOOTER_BYTES:,}")
+        raise InputError(f"its footer has {footer_bytes:,} bytes, far more than a collector writes")
     found = pq.read_schema(io.BytesIO(content))
     written = pa.schema([field for field in schema if field.name in found.names or field.name not in _LATER])
     if found.names != written.names or found.types != written.types:
@@ -263,18 +263,18 @@ def _check_values(rows: pa.Table, kind: Kind) -> None:
     else:
         _check_columns(rows.select([name for name in _FILLED[kind] if name in rows.column_names]))
     if kind is Kind.ARRIVALS and not are_chunks_whole(rows):
-        raise InputError("arrays of some arrivals are not as long as their record counts")
+        raise InputError("some arrivals have arrays of another length than their record count")
     if kind in _SOUND and rows.filter(~_SOUND[kind]).num_rows:
-        raise InputError("offsets, counts, sizes or texts of some rows are none that a collector writes")
+        raise InputError("some rows have offsets, counts, sizes or texts that no collector writes")
 
 
 def _check_columns(rows: pa.Table) -> None:
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         if column.null_count:
-            raise InputError(f"{name} is missing in some rows")
+            raise InputError(f"some rows lack {name}")
         if name not in _BOUNDS or not rows.num_rows:
             continue
         least, most = _BOUNDS[name]
         found = pc.min_max(column).as_py()
         if found["min"] < least or found["max"] > most:
-            raise InputError(f"{name} is not within {least} to {most} in some rows")
+            raise InputError(f"some rows have {name} outside {least} to {most}")

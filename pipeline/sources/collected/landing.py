@@ -110,9 +110,9 @@ def _rank(host: Host, disks: _Disks, key: LogName, terms: Sequence[LeaderTerm]) 
     return has_been_read, led, key in disks.held, host.manifest.collected_at_ms
 
 
-_OTHERS_DIRECTORIES = "log directories that are not this broker's by the metadata, left out:"
-_CONTRADICTING = "parts that contradict each other, left out:"
-_OTHERS_PARTITIONS = "partitions that the metadata does not place on this host, left out:"
+_OTHERS_DIRECTORIES = "left out, log directories that are not this broker's by the metadata:"
+_CONTRADICTING = "left out, parts that contradict each other:"
+_OTHERS_PARTITIONS = "left out, partitions that the metadata does not place on this host:"
 
 
 def keep_what_is_placed(

@@ -225,7 +225,7 @@ def read_manifest(folder: StoredFolder) -> Manifest | None:
         manifest = Manifest.model_validate_json(text, strict=True)  # no number as a text
         json.loads(text, object_pairs_hook=_check_numbers)
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise InputError(f"no manifest of format {FORMAT}", path=path) from error
+        raise InputError(f"not a manifest of format {FORMAT}", path=path) from error
     return manifest
 
 

@@ -94,7 +94,7 @@ class DirectoryWalk:
         try:
             data = read_small(path, follows=path in self._links)
             if b"\r\n" in data:  # the parsers take them, but the file did not come from a broker as it is
-                self.problem(path, "CRLF line ends, read all the same", position=1, severity="suspect")
+                self.problem(path, "CRLF line ends; it is read all the same", position=1, severity="suspect")
             return parse(data)
         except (OSError, InputError) as error:
             self.problems.append(Problem.of_error(path, error))
@@ -162,7 +162,7 @@ def list_files(paths: Iterable[Path], patterns: Sequence[str], problems: list[Pr
             matched = {root} if is_there(root) else named
         files = sorted(path for path in matched if is_file(path))
         if not files:
-            problems.append(Problem(path=str(root), position=None, reason="no such file, or nothing in it"))
+            problems.append(Problem(path=str(root), position=None, reason="no such file, or an empty folder"))
         yield from files
 
 

@@ -248,7 +248,7 @@ def _read_segments(listing: Listing, walk: DirectoryWalk, *, may_be_empty: bool)
         indexes = {".index": segment.index_path, ".timeindex": segment.time_index_path}
         absent = [ending for ending, path in indexes.items() if not path]
         if absent and segment.size_bytes:
-            reason = f"no {' and no '.join(absent)} next to it: read all the same"
+            reason = f"no {' and no '.join(absent)} next to it; it is read all the same"
             walk.problem(Path(segment.path), reason, severity="suspect")
     return segments
 
@@ -266,7 +266,7 @@ def _read_segment(
     match = SEGMENT_NAME.fullmatch(path.name)
     base_offset = int(match["offset"]) if match else None
     if base_offset is not None and base_offset >= 2**63:
-        walk.problem(path, "the base offset in the file name is beyond a 64-bit number")
+        walk.problem(path, "the base offset in the file name does not fit in 64 bits")
         return None
     named = {name: siblings.get(f"{path.stem}{ending}") for name, ending in _BESIDE.items()}
     indexes: dict[str, Any] = {name: str(file) for name, file in named.items() if file is not None}

@@ -95,7 +95,7 @@ class ExporterUrls(PageFolder):
         if not self.producers and not self.brokers:
             raise ValueError("no URL: give producers or brokers")
         if both := ", ".join(sorted({*self.producers} & {str(broker_id) for broker_id in self.brokers})):
-            raise ValueError(f"{both}: a client and a broker would share a folder, it is listed twice")
+            raise ValueError(f"{both} is listed twice: a client and a broker would share a folder")
         return self
 
     @property

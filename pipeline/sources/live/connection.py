@@ -132,7 +132,7 @@ class ClusterConnection(AbstractContextManager["ClusterConnection"]):
         told = [{row.node_id: (row.host, row.port, row.rack) for row in reply.brokers} for reply in replies]
         agreed, _ = count_votes(told)
         if not agreed:
-            raise KafkaConnectionError("bootstrap addresses name different brokers: which are right is not known")
+            raise KafkaConnectionError("bootstrap addresses name different brokers: nobody knows which are right")
         brokers = [(broker_id, *where) for broker_id, where in agreed.items()]
         self._manager.cluster.update_metadata(MetadataResponse(version=1, brokers=brokers, controller_id=-1, topics=[]))
 

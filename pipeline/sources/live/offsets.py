@@ -126,10 +126,10 @@ def _unknowable(key: TopicPartition, state: LiveState, earlier: EarlierState | N
         yield "its log was cut since the run before"
     elif earlier.leader_epoch is not None and partition.leader_epoch not in {None, earlier.leader_epoch}:
         leaders = f"(broker {earlier.leader_id}, now {partition.leader_id})"
-        yield f"its leader changed since the run before {leaders}: which of them carried which part is not known"
+        yield f"its leader changed since the run before {leaders}: which one carried which part is unknown"
     elif has_shrunk and key.topic not in KAFKA_TOPICS:
         # Kafka's own topics are compacted all the time, and are little load: they are estimated by what they hold.
-        yield "its log has shrunk since the run before: compaction has taken a part of the bytes that is not known"
+        yield "its log has shrunk since the run before: compaction took an unknown part of the bytes"
 
 
 def offset_summary_rows(traffic: Iterable[OffsetTraffic], window_ms: int) -> list[dict[str, Any]]:

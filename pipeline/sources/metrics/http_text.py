@@ -115,7 +115,7 @@ class HttpReader(AbstractContextManager["HttpReader"]):
             async with asyncio.timeout(self._access.timeout_s):
                 return await self._read_once(url, query, accept)
         except (httpx.InvalidURL, ValueError) as error:
-            raise httpx.RemoteProtocolError(f"what it redirects to is no address: {error}") from error
+            raise httpx.RemoteProtocolError(f"it redirects to an invalid address: {error}") from error
         finally:
             self._waited_s[urlsplit(url).netloc] += clock() - began_s
 
@@ -204,7 +204,7 @@ def _unreachable(url: str, error: httpx.TransportError | TimeoutError, timeout_s
         advice = "give its authority as access.tls_config.ca_file"
         reason = f"its certificate is not trusted ({cause.verify_message}): {advice}"
     elif isinstance(cause, ssl.SSLError):
-        reason = f"no TLS is spoken there ({cause.reason}): is the port right, and is it http rather than https?"
+        reason = f"no TLS there ({cause.reason}): is the port right, or is it http rather than https?"
     elif isinstance(error, (httpx.TimeoutException, TimeoutError)):
         advice = "is the server there, or does it need a larger access.timeout_s?"
         reason = f"no whole answer within {timeout_s:g} s: {advice}"

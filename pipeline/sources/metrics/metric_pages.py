@@ -118,7 +118,7 @@ def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordB
     except (UnicodeDecodeError, OSError, InputError) as error:
         yield problem_batch(*at_page, [Problem.of_error(page.path, error)])
     except (ValueError, OverflowError) as error:  # such as a number beyond 64 bits, or half a character
-        reason = f"holds what no table can: {type(error).__name__}"
+        reason = f"holds a value that no table can hold: {type(error).__name__}"
         yield problem_batch(*at_page, [Problem(path=page.path, reason=reason)])
 
 

@@ -148,7 +148,7 @@ class _Server:
                 document = decoder.decode(answer.content)
                 warnings = document.list_warnings()
             except (ValueError, RecursionError) as error:
-                reason = "no answer of a Prometheus server (JSON with data.result expected): is the address right?"
+                reason = "not the answer of a Prometheus server (expected JSON with data.result): is the address right?"
                 raise InputError(reason, path=shown(url)) from error
         if self._clock is not None and answer.date_ms:
             self._clocks = (answer.date_ms, self._clock())

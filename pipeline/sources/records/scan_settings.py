@@ -148,7 +148,7 @@ def read_secret(path: Path, text: str | None = None) -> KeySecret:
     try:
         if text is None:
             if stat.S_IMODE(path.stat().st_mode) & _OTHERS:
-                raise ConfigError(f"{path} may be read by others; the secret for key ids wants mode 600")
+                raise ConfigError(f"other users may read the secret for key ids: chmod 600 {path}")
             text = path.read_text(encoding="ascii")
         return KeySecret(bytes.fromhex(text.strip()))
     except OSError as error:

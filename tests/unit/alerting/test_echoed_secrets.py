@@ -200,7 +200,7 @@ def test_a_token_that_no_header_carries_is_refused_by_the_name_of_its_variable(t
 def test_a_password_that_is_no_text_is_refused_by_the_name_of_its_variable():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.environ", {"PASSWORD": "a\udcff"})
-        with pytest.raises(ConfigError, match="environment variable PASSWORD holds no UTF-8"):
+        with pytest.raises(ConfigError, match="environment variable PASSWORD is not UTF-8"):
             HttpLogin(basic_auth=BasicAuth(username="ops", password_variable="PASSWORD")).async_client()
 
 

@@ -118,7 +118,7 @@ def test_of_two_that_mute_at_one_time_neither_is_lost(config_file):
         (["--until", "2026-12-01"], "say what to mute"),
         (["K-1", "--until", "whenever"], "whenever"),
         (["K-1", "--until", "2026-11-21T10:00:00Z"], "2026-11-21T10:00:00Z is past"),
-        (["K-1", "--lift"], "nothing like that is muted"),
+        (["K-1", "--lift"], "no such mute"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(arguments, said, config_file, capsys):

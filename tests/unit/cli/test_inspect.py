@@ -118,7 +118,7 @@ def test_verify_names_files_that_do_not_fit_together(log, capsys):
         (f"{4:020d}.log", 0, "begins at offset 3, below the base offset in its name"),
         (NAME, None, "reaches offset 4, but the next segment begins at 4"),
         (f"{4:020d}.snapshot", 0, "a snapshot of 7 bytes, expected at least 10"),
-        (f"{4:020d}.log", None, "no .index and no .timeindex next to it: read all the same"),
+        (f"{4:020d}.log", None, "no .index and no .timeindex next to it; it is read all the same"),
     ]
     problems = run_json(capsys, log, "--verify")["problems"]
     assert [(p["path"].rsplit("/", 1)[1], p["position"], p["reason"]) for p in problems] == expected
@@ -149,7 +149,7 @@ def test_a_preallocated_tail_is_no_problem(log, capsys):
 def test_a_directory_problem_is_listed_once_with_the_segment(log, capsys):
     (log / NAME.replace("log", "index")).unlink()
     report = run_json(capsys, log)
-    assert [p["reason"] for p in report["problems"]] == ["no .index next to it: read all the same"]
+    assert [p["reason"] for p in report["problems"]] == ["no .index next to it; it is read all the same"]
     assert report["segments"][0]["problems"] == report["problems"]
 
 

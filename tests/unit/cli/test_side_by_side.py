@@ -67,7 +67,7 @@ def test_one_that_fails_raises_is_killed_or_takes_long_stops_no_other(config, ca
             "cluster raises: one step: a fault of this program, KeyError: 'an error of no kind of ours'; please report it",
             1,
         ),
-        "killed": (one_step, "its process was killed by signal 9, perhaps as memory was short; run again", 1),
+        "killed": (one_step, "its process was killed by signal 9, perhaps for lack of memory; run again", 1),
     }
     assert "an error of no kind of ours" in capfd.readouterr().err
 

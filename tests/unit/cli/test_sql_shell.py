@@ -77,5 +77,5 @@ def test_statements_that_copies_of_tables_answer_as_well(statement, is_of_rows):
 
 
 def test_a_nul_is_refused_in_one_line():
-    with pytest.raises(ConfigError, match="a NUL in a statement"):
+    with pytest.raises(ConfigError, match="the statement has a NUL"):
         list(split_statements(["SELECT 1; SELECT 'a\0b';"]))

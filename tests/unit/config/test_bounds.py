@@ -10,7 +10,7 @@ SERVER = "mail: {smtp: {host: h, port: 25, tls: none, timeout_s: %s}}\n"
 HOOK = "mail: {webhooks: [{name: a, url_variable: A, timeout_s: %s}]}\n"
 ALERTS = "mail: {alertmanagers: [{url: 'http://a:1', timeout_s: %s}]}\n"
 LONG = ("inf", ".inf", "nan", "1e308", "1e10", "3601", "0")
-NAME = "a cluster's name is 1 to 200 characters"
+NAME = "a cluster's name has 1 to 200 characters"
 
 
 def named(name):

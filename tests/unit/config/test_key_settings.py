@@ -29,8 +29,8 @@ def test_keys_are_pseudonymous_unless_told_otherwise(load, tmp_path):
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
-        ({"secret": "warehouse/silver/secret"}, "lies in the warehouse .*; who reads tables must not read it"),
-        ({"secret": "elsewhere/../warehouse/secret"}, "lies in the warehouse"),
+        ({"secret": "warehouse/silver/secret"}, "is in the warehouse .*: put it where"),
+        ({"secret": "elsewhere/../warehouse/secret"}, "is in the warehouse"),
         ({"clear_topics": {"prod": ["orders"]}}, "keys.clear_topics names clusters that are not configured: prod"),
         ({"strategies": ["no_colon"]}, r"keys\.strategies\[0\]: found no_colon; expected"),
         ({"mode": "clear"}, r"keys\.mode: found clear; expected 'pseudonymous', 'counts_only' or 'off'"),

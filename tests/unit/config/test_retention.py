@@ -42,10 +42,10 @@ def load(tmp_path):
     ("retention", "reason"),
     [
         ({"silver": "P30D"}, r"yaml:12:3: retention\.silver: runs read up to 31 days of history"),
-        ({"copper": "P90D"}, r"retention\.copper: no layer and no table that may lose rows; expected bronze, "),
+        ({"copper": "P90D"}, r"retention\.copper: not a layer or a table that may lose rows; expected bronze, "),
         (
             {"gold": "P90D", "gold.incidents": "P90D"},
-            r"retention\.gold\.incidents: no layer and no table that may lose rows",
+            r"retention\.gold\.incidents: not a layer or a table that may lose rows",
         ),
         ({"silver.key_trafic": "P90D"}, r"retention\.silver\.key_trafic: .*nearest: silver\.key_traffic"),
     ],

@@ -103,7 +103,7 @@ def test_what_happened_as_hosts_were_read_is_settled_by_the_next_reading():
     assert (found.refused, found.doubts, leaders_of(found.history, 790)) == ({}, (), [3])
 
 
-HOST_3 = "too few other hosts tell what the metadata log of broker-3 does since 1970-01-01T"
+HOST_3 = "too few other hosts have what the metadata log of broker-3 says since 1970-01-01T"
 FORGED = [
     ("a beginning after all others were read", tell((795, 3), since=795, until=796), None),
     ("a beginning half a day ahead", tell((1500, 3), since=1500, until=1501, collected=800), None),

@@ -357,7 +357,7 @@ def test_a_damaged_manifest_is_a_problem_of_its_host_and_stops_its_collector(con
     problems = []
     assert read_hosts(landing, SPAN, problems) == []
     assert [problem.path for problem in problems] == [f"{landing.location}/broker-1"]
-    with pytest.raises(InputError, match="no manifest"):
+    with pytest.raises(InputError, match="not a manifest"):
         run_collector(config, disk, landing)
 
 

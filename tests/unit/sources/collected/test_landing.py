@@ -89,7 +89,7 @@ def test_a_host_that_says_it_read_furthest_takes_nothing_from_others(config, thr
     assert read_offsets(config, three) == ALL_OFFSETS
     reading = read_landing(three)
     (problem,) = [one for one in reading.problems["collected"] if one.path == f"{three.location}/broker-3"]
-    assert problem.reason.endswith("does not place on this host, left out: orders-0, orders-1")
+    assert problem.reason.endswith("does not place on this host: orders-0, orders-1")
     (doubt,) = reading.collected.doubts
     assert doubt.startswith(f"broker-3 says it read orders-2 up to offset {FAR}, and its batches end at ")
 
@@ -303,18 +303,18 @@ ODD_HOSTS = [
     ("half a GiB of blanks in a few kB", put_text(b" " * (257 << 20)), "more than 256 MiB"),
     ("a link elsewhere", link(lambda host: host / MANIFEST), "leads out of its folder"),
     ("the host is a link elsewhere", link(lambda host: host), "leads out of the landing folder"),
-    ("a part is a link elsewhere", link(lambda host: next((host / "parts").iterdir())), "gone, or not as long"),
-    ("empty", put(Path.touch), "no manifest"),
-    ("deeply nested", put_text(b"[" * 100_000), "no manifest"),
-    ("an unknown kind", edit('"kind":"batches"', '"kind":"x"'), "no manifest"),
-    ("a kind of rows that no collector writes", edit('"kind":"batches"', '"kind":"samples"'), "no manifest"),
-    ("a part outside", edit('"path":"parts/', '"path":"parts/../../broker-1/parts/'), "no manifest"),
-    ("an extreme instant", edit(f'"collected_at_ms":{NOW_MS}', f'"collected_at_ms":{FAR}'), "no manifest"),
-    ("a negative offset", edit('"next_offset":', '"next_offset":-'), "no manifest"),
-    ("a number of 400 digits", edit('"leader_epoch":0', '"leader_epoch":' + "9" * 400), "no manifest"),
-    ("an unpaired surrogate", edit('"host":"', '"host":"\\ud800'), "no manifest"),
-    ("a timeline of nothing", edit('"partitions":[', '"partitions":[{"moments_ms":[],"values":[]},'), "no manifest"),
-    ("moments out of order", edit('"moments_ms":[', '"moments_ms":[9,'), "no manifest"),
+    ("a part is a link elsewhere", link(lambda host: next((host / "parts").iterdir())), "parts are gone or"),
+    ("empty", put(Path.touch), "not a manifest"),
+    ("deeply nested", put_text(b"[" * 100_000), "not a manifest"),
+    ("an unknown kind", edit('"kind":"batches"', '"kind":"x"'), "not a manifest"),
+    ("a kind of rows that no collector writes", edit('"kind":"batches"', '"kind":"samples"'), "not a manifest"),
+    ("a part outside", edit('"path":"parts/', '"path":"parts/../../broker-1/parts/'), "not a manifest"),
+    ("an extreme instant", edit(f'"collected_at_ms":{NOW_MS}', f'"collected_at_ms":{FAR}'), "not a manifest"),
+    ("a negative offset", edit('"next_offset":', '"next_offset":-'), "not a manifest"),
+    ("a number of 400 digits", edit('"leader_epoch":0', '"leader_epoch":' + "9" * 400), "not a manifest"),
+    ("an unpaired surrogate", edit('"host":"', '"host":"\\ud800'), "not a manifest"),
+    ("a timeline of nothing", edit('"partitions":[', '"partitions":[{"moments_ms":[],"values":[]},'), "not a manifest"),
+    ("moments out of order", edit('"moments_ms":[', '"moments_ms":[9,'), "not a manifest"),
 ]
 
 
@@ -349,7 +349,7 @@ def test_a_host_collected_with_other_settings_is_left_out_and_named(config, thre
     assert "broker-3: collected with other settings" in doubt
 
 
-NONE_WRITES = "offsets, counts, sizes or texts of some rows are none that a collector writes"
+NONE_WRITES = "some rows have offsets, counts, sizes or texts that no collector writes"
 
 
 def test_arrivals_of_an_older_collector_have_no_digest(config, three):
@@ -373,21 +373,21 @@ def test_arrivals_of_an_older_collector_have_no_digest(config, three):
         (lambda part: lengthen(part) or {"row_count": 4_000}, "its texts take more than"),
         (lambda part: lengthen(part, 8) or {"row_count": 4_000}, "its texts take more than"),
         (widen, "other columns than a collector writes"),
-        (put_value("partition", 200_001), "partition is not within 0 to 200000"),
-        (put_value("base_offset", -1), "base_offset is not within 0 to"),
-        (put_value("last_offset", None), "last_offset is missing in some rows"),
-        (put_value("size_bytes", 2**62), "size_bytes is not within -1 to"),
-        (put_value("last_offset", None, "summaries"), "last_offset is missing in some rows"),
-        (put_value("first_offset", -1000, "summaries"), "first_offset is not within 0 to"),
-        (put_value("max_timestamp_ms", None, "summaries"), "max_timestamp_ms is missing in some rows"),
-        (put_value("window_start_ms", FIRST_MS + 1, "summaries"), "windows that do not begin as windows of"),
-        (put_value("window_start", instant_of(FIRST_MS + 1)), "windows that do not begin as windows of"),
-        (put_value("batch_count", 2**63 - 1, "summaries"), "batch_count is not within -1 to"),
-        (put_value("window_start_ms", 2**62, "summaries"), "window_start_ms is not within 0 to"),
+        (put_value("partition", 200_001), "some rows have partition outside 0 to 200000"),
+        (put_value("base_offset", -1), "some rows have base_offset outside 0 to"),
+        (put_value("last_offset", None), "some rows lack last_offset"),
+        (put_value("size_bytes", 2**62), "some rows have size_bytes outside -1 to"),
+        (put_value("last_offset", None, "summaries"), "some rows lack last_offset"),
+        (put_value("first_offset", -1000, "summaries"), "some rows have first_offset outside 0 to"),
+        (put_value("max_timestamp_ms", None, "summaries"), "some rows lack max_timestamp_ms"),
+        (put_value("window_start_ms", FIRST_MS + 1, "summaries"), "windows do not begin as those of"),
+        (put_value("window_start", instant_of(FIRST_MS + 1)), "windows do not begin as those of"),
+        (put_value("batch_count", 2**63 - 1, "summaries"), "some rows have batch_count outside -1 to"),
+        (put_value("window_start_ms", 2**62, "summaries"), "some rows have window_start_ms outside 0 to"),
         (put_value("row_kind", "held", "summaries"), "rows of a kind that no collector writes"),
-        (put_value("minute_start_ms", 2**62, "arrivals"), "minute_start_ms is not within 0 to"),
-        (put_value("timestamp_type", None, "arrivals"), "timestamp_type is missing in some rows"),
-        (put_value("record_count", None, "keys"), "record_count is missing in some rows"),
+        (put_value("minute_start_ms", 2**62, "arrivals"), "some rows have minute_start_ms outside 0 to"),
+        (put_value("timestamp_type", None, "arrivals"), "some rows lack timestamp_type"),
+        (put_value("record_count", None, "keys"), "some rows lack record_count"),
         (put_value("size_bytes", 0), NONE_WRITES),
         (put_value("record_count", -1), NONE_WRITES),
         (put_value("record_count", 1 << 30), NONE_WRITES),
@@ -397,7 +397,7 @@ def test_arrivals_of_an_older_collector_have_no_digest(config, three):
         (put_problem(first_bytes_hex="0g"), NONE_WRITES),
         (put_problem(position=-2), NONE_WRITES),
         (put_problem(reason="x" * 10_001), NONE_WRITES),
-        (put_problem(reason=None), "reason is missing in some rows"),
+        (put_problem(reason=None), "some rows lack reason"),
         (write_no_text, "no batches of a collector (ArrowInvalid)"),
     ],
 )

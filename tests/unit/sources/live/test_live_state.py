@@ -87,7 +87,7 @@ def tiered(value):
         (state(), earlier(topic_id="old"), "recreated"),
         (state(end=90), earlier(), "was cut"),
         (state(), earlier(leader_id=2, leader_epoch=6), "its leader changed"),
-        (state(size=9_000), earlier(), "compaction has taken"),
+        (state(size=9_000), earlier(), "compaction took"),
         (state(size=9_000, start=5), earlier(), None),  # retention did
         (tiered("true"), earlier(), "its local log only"),
         (tiered("false"), earlier(), None),

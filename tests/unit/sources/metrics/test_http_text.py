@@ -48,7 +48,7 @@ def moved(address, status=302):
         (moved("file:///etc/passwd"), ["file://", "not a web address"]),
         (moved("http://169.254.169.254/latest"), ["169.254.169.254", "refused"]),
         (moved("/metrics"), ["more than 3 redirects"]),
-        *((moved(to), ["no address"]) for to in ("mailto:a", "data:,x", "http://127.0.0.1:99999/", "http://h:-1/")),
+        *((moved(to), ["an invalid"]) for to in ("mailto:a", "data:,x", "http://127.0.0.1:99999/", "http://h:-1/")),
     ],
     ids=lambda value: None if isinstance(value, Answer) else value[0],
 )

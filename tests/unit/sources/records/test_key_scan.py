@@ -272,7 +272,7 @@ def test_the_secret_is_made_once_for_its_owner_alone(tmp_path):
 @pytest.mark.parametrize(
     ("content", "mode", "reason"),
     [
-        ("0a" * 32, 0o640, "may be read by others; the secret for key ids wants mode 600"),
+        ("0a" * 32, 0o640, "other users may read the secret for key ids: chmod 600"),
         ("0a" * 31, 0o600, "holds no secret; expected 64 hex digits"),
         ("passw0rd" * 8, 0o600, "holds no secret; expected 64 hex digits"),
     ],
