@@ -210,6 +210,15 @@ def find_covered_less(summaries: DataFrame, traffic: DataFrame, windows: Collect
     return both.where(~F.coalesce(is_covered, F.lit(0) == 1)).select("window_start_ms").distinct()
 
 
+def find_known_less(batches: DataFrame, traffic: DataFrame, windows: Collection[TimeWindow]) -> DataFrame:
+    """Starts of the windows with batches of which nobody knows who led, of partitions whose stored leaders are all known."""
+    place, starts_ms = ["window_start", *_SUBJECT[1:]], [window.start_ms for window in windows]
+    led = traffic.groupBy(*place).agg(F.min("leader_id").alias("least")).where("least >= 0")
+    lost = batches.where("leader_id < 0").join(led, place, "left_semi")
+    at = F.unix_millis("window_start").alias("window_start_ms")
+    return lost.select(at).where(F.col("window_start_ms").isin(starts_ms)).distinct()
+
+
 def _cover(rows: DataFrame) -> DataFrame:
     return rows.groupBy(*_SUBJECT).agg(
         F.min("first_offset").alias("first_offset"),

@@ -8,7 +8,7 @@ import pytest
 from pipeline.model.window import TimeWindow
 from pipeline.sources.records.pieces import SUMMARY_SCHEMA
 from pipeline.tables.arrow_types import format_sql_schema
-from pipeline.transforms.traffic import find_covered_less, find_disputed, sum_windows
+from pipeline.transforms.traffic import find_covered_less, find_disputed, find_known_less, sum_windows
 
 W = [TimeWindow(minute * 60_000, (minute + 1) * 60_000) for minute in range(4)]
 P0, P1 = ("t", "id", 0), ("t", "id", 1)
@@ -69,6 +69,26 @@ CASES = {
 def test_a_window_is_kept_when_the_rerun_covers_less(spark, found, kept):
     traffic = exactly(W[0], STORED)
     assert covered_less(spark, read(W[0], found), traffic, [W[0]]) == ({W[0].start_ms} if kept else set())
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kept"),
+    [
+        ([(P0, 1), (P1, 2)], [(P0, 1), (P1, -1)], True),
+        ([(P0, 1), (P1, 2)], [(P0, 1), (P1, 3)], False),
+        ([(P0, 1), (P1, 2), (P1, -1)], [(P0, 1), (P1, -1)], False),  # it was not known before
+        ([(P0, 1)], [(P0, 1), (P1, -1)], False),  # more is read than is stored
+    ],
+)
+def test_a_window_is_kept_when_the_rerun_no_longer_knows_who_led(spark, before, now, kept):
+    """As where records stay for two weeks and the metadata log for one: complete windows became incomplete ones."""
+    columns = "window_start timestamp, topic string, topic_id string, partition bigint, leader_id bigint"
+    start = dt.datetime.fromtimestamp(W[1].start_ms / 1000, dt.UTC)
+    batches, traffic = (
+        spark.createDataFrame([(start, *place, leader) for place, leader in rows], columns) for rows in (now, before)
+    )
+    less = [find_known_less(batches, traffic, [window]).toArrow()["window_start_ms"].to_pylist() for window in W[:2]]
+    assert less == [[], [W[1].start_ms] if kept else []]
 
 
 def test_windows_are_judged_one_by_one_and_those_never_committed_or_empty_are_replaced(spark):

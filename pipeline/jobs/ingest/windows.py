@@ -23,7 +23,7 @@ from pipeline.storage.tables_on_disk import table_path
 from pipeline.storage.window_status import StoredWindows, committed_windows
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
-from pipeline.transforms.traffic import find_covered_less
+from pipeline.transforms.traffic import find_covered_less, find_known_less
 
 Expired = dict[str, set[TimeWindow]]  # by source, windows of which it gives less than is stored
 LATE_MS = HOUR_MS  # how late a run may come and still observe the state of its window: schedules slip
@@ -61,7 +61,9 @@ def list_expired_windows(run: RunContext, given: IngestInput, stored: StoredWind
         describe_work(f"{run.subject}: compare coverage with what is stored")
         scope = Scope.of(run.cluster_name, sorted(stored.windows))
         traffic = load_stored(given.staging.spark, run.warehouse, PARTITION_TRAFFIC, scope)
-        less = find_covered_less(given.parts[Kind.SUMMARIES].frame(), traffic, stored.windows).toArrow()
+        less = find_covered_less(given.parts[Kind.SUMMARIES].frame(), traffic, stored.windows)
+        # a metadata log tells leaders of a week, records may stay for longer
+        less = less.union(find_known_less(given.parts[Kind.BATCHES].frame(), traffic, stored.windows)).toArrow()
         expired[record_source] = {run.window_at(start_ms) for start_ms in less[0].to_pylist()}
     for (source, window), row_count in stored.row_counts.items():
         if source != record_source and given.row_counts[source, window] < row_count:
