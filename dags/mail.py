@@ -64,7 +64,7 @@ def configured_smtp(config: PipelineConfig) -> Smtp | None:
         return config.mail.smtp
     except ValidationError as error:
         return _WrongConnection(host=CONNECTION_ID, user=format_problems(error, ConnectionSmtp))
-    except (TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError):
         return _WrongConnection(host=CONNECTION_ID, user="extra or timeout is not as Airflow's SMTP provider has it")
 
 

@@ -72,8 +72,9 @@ def test_with_a_mail_about_a_failure_leaves_what_waits(tmp_path):
         ({"host": "mail.example.org", "login": "alerts", "password": "s3cr3t"}, "the password would be sent in clear"),
         ({"host": None}, "host: found nothing; expected a text"),
         ({"extra": {"disable_ssl": True, "timeout": "soon"}}, "extra or timeout"),
+        ({"extra": [1]}, "extra or timeout"),
     ],
-    ids=["password in clear", "no host", "no number"],
+    ids=["password in clear", "no host", "no number", "a list"],
 )
 def test_a_connection_that_names_no_usable_server_loses_no_mail_and_holds_up_no_webhook(tmp_path, wrong, said):
     hook = {"name": "chat", "url_variable": "CHAT_WEBHOOK"}
