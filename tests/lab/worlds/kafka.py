@@ -257,7 +257,7 @@ class Kafka:
 
     def move(self, log: Log) -> None:
         """Another replica leads."""
-        if others := [one for one in log.isr if one != log.leader]:
+        if log.leader != NOBODY and (others := [one for one in log.isr if one != log.leader]):
             self._change(log, self.chance.choice(others))
 
     def reassign(self, log: Log) -> None:

@@ -172,7 +172,8 @@ def _read_disks(life: Life) -> Acts:
         for (broker, disk), path in zip(places, paths, strict=True):
             old = {"old copy": path == chosen, "old copies of a broker": path.parent == chosen.parent, "all old": True}
             before_ms = old_ms if old.get(how or "") else chance.randrange(20_000)
-            acts.append((as_of_ms - before_ms, partial(write_disk, kafka, broker, disk, path)))
+            since_ms = kafka.up[1][0][0] + MINUTE_MS  # before, there was nothing to copy
+            acts.append((max(as_of_ms - before_ms, since_ms), partial(write_disk, kafka, broker, disk, path)))
         if how:
             life.faults.append(f"reading {number}: {how}, {chosen.relative_to(root)}, {old_ms // MINUTE_MS} min")
             acts.append((as_of_ms, partial(_damage, chance, how, chosen)))
