@@ -27,7 +27,7 @@ def load_config(path: Path | None = None, *, is_lenient: bool = False) -> Pipeli
     if document is None:
         raise ConfigError(f"no configuration at {path}: pass --config FILE or set {CONFIG_VARIABLE}")
     file = path.resolve()
-    context: dict[str, Any] = {"folder": file.parent, "file": file}
+    context: dict[str, Any] = {"folder": file.parent, "file": file, "folders_of_pages": set()}
     try:
         return document.validate(PipelineConfig, context=context)
     except ConfigError as error:
@@ -35,7 +35,7 @@ def load_config(path: Path | None = None, *, is_lenient: bool = False) -> Pipeli
         if not names or names >= document.value["clusters"].keys():
             raise
         usable = {name: own for name, own in document.value["clusters"].items() if name not in names}
-        context |= {"unusable": dict.fromkeys(sorted(names), str(error))}
+        context |= {"unusable": dict.fromkeys(sorted(names), str(error)), "folders_of_pages": set()}
         return replace(document, value=document.value | {"clusters": usable}).validate(PipelineConfig, context=context)
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from pipeline.config.http_access import HttpAccess, HttpUrl, PrometheusServer
 from pipeline.config.section import ConfigPath, Duration, NodeId
@@ -91,11 +91,15 @@ class ExporterUrls(PageFolder):
         return urls
 
     @model_validator(mode="after")
-    def _any(self) -> ExporterUrls:
+    def _any(self, validation: ValidationInfo) -> ExporterUrls:
         if not self.producers and not self.brokers:
             raise ValueError("no URL: give producers or brokers")
         if both := ", ".join(sorted({*self.producers} & {str(broker_id) for broker_id in self.brokers})):
             raise ValueError(f"{both} is listed twice: a client and a broker would share a folder")
+        taken: set[Path] = (validation.context or {}).get("folders_of_pages", set())
+        if (folder := self.path.resolve()) in taken:
+            raise ValueError("path: another source keeps its pages there, too: give each source a path of its own")
+        taken.add(folder)
         return self
 
     @property
