@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from pipeline.config.storage import Location, is_remote
-from pipeline.model.cluster import NO_LEADER
-from pipeline.model.log import LogName, Problem, fits_topics
+from pipeline.model.cluster import NO_LEADER, ClusterHistory, PartitionState
+from pipeline.model.log import LogName, Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import DirectoryKind, LogTree
 from pipeline.model.window import LATEST_MS, TimeWindow, format_instant, spanning
 from pipeline.sources.kinds.log_directories import LogDirectories
@@ -75,7 +75,8 @@ class Collected(RecordSource):
             for key, topic_id, gap in host.list_gaps()
             if (led := partitions.get(key))
             and fits_topics(key.topic, question.topics)
-            and (led.topic_id or "", led.leader_id) in {(topic_id, one) for one in host.broker_ids}
+            and (led.topic_id or "") == topic_id
+            and _find_last_leader(history, key, led, question.as_of_ms) in host.broker_ids
         }
         found = (problem for host in landing.hosts for problem in list_faults(host))
         return ClusterReading(
@@ -118,6 +119,13 @@ class Collected(RecordSource):
             "; ".join(filter(None, missing)),
             newest_ms if newest < 0 else newest,
         )
+
+
+def _find_last_leader(history: ClusterHistory, key: TopicPartition, now: PartitionState, at_ms: int) -> int:
+    """The leader of a partition at a moment; where it has none, the last one that it had: nobody else has its records."""
+    terms = (term for term in history.leader_terms(key) if term.topic_id == now.topic_id)
+    leaders = [term.leader_id for term in terms if (term.since_ms or 0) <= at_ms and term.leader_id != NO_LEADER]
+    return leaders[-1] if leaders and now.leader_id == NO_LEADER else now.leader_id
 
 
 def _list_unread(reading: ClusterReading, window: TimeWindow) -> list[str]:

@@ -18,7 +18,7 @@ import pytest
 
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, InputError
-from pipeline.model.cluster import CLUSTER_METADATA, ClusterHistory, Timeline
+from pipeline.model.cluster import CLUSTER_METADATA, NO_LEADER, ClusterHistory, Timeline
 from pipeline.model.log import Record, TopicPartition
 from pipeline.model.window import TimeWindow, format_instant
 from pipeline.sources.collected import collector, partition_scan
@@ -201,6 +201,9 @@ def test_a_log_that_retention_emptied_before_it_was_collected_is_missing_until_t
     disk.write(50, b"")
     run_collector(config, disk, landing, as_of_ms=NOW_MS - HOUR_MS)
     tell(landing, "broker-1", (FIRST_MS - HOUR_MS, state_of(1, 0)), brokers=(1,))
+    assert read_landing(landing).gaps == {key: TimeWindow(FIRST_MS + 9, NOW_MS - HOUR_MS)}
+    # its only in-sync broker died since
+    tell(landing, "broker-1", (FIRST_MS - HOUR_MS, state_of(1, 0)), (NOW_MS - 9, state_of(NO_LEADER, 1)), brokers=(1,))
     assert read_landing(landing).gaps == {key: TimeWindow(FIRST_MS + 9, NOW_MS - HOUR_MS)}
     disk.write(50, make_batch(make_records(10, base_offset=50, start_ms=FIRST_MS + HOUR_MS)))
     run_collector(config, disk, landing)
