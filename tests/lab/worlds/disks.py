@@ -5,7 +5,8 @@ import shutil
 from itertools import groupby
 from pathlib import Path
 
-from tests.lab.worlds.kafka import Copy, Kafka, Log, name_id
+from tests.lab.worlds.kafka import Kafka
+from tests.lab.worlds.logs import Copy, Log, name_id
 
 
 def write_disk(kafka: Kafka, broker: int, disk: int, root: Path) -> None:

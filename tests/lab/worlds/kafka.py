@@ -1,75 +1,16 @@
 """A small Kafka in virtual time: brokers that die, a controller, partitions that move. It knows who led each record."""
 
 import random
-from base64 import urlsafe_b64encode
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from itertools import groupby
-from typing import NamedTuple
 
 from pipeline.model.log import Record
 from pipeline.model.window import TimeWindow
 from tests.batches import make_batch
 from tests.lab.worlds import metadata_values as values
+from tests.lab.worlds.logs import Batch, Copy, Log
 
 NOBODY = -1
-
-
-class Batch(NamedTuple):
-    """A batch in a partition's log; `segment` counts up where a segment begins."""
-
-    offset: int
-    data: bytes
-    sent_ms: int
-    stamp_ms: int
-    leader: int
-    epoch: int
-    segment: int
-    key: int
-
-
-@dataclass(eq=False)
-class Copy:
-    """A broker's replica of a partition."""
-
-    disk: int
-    batches: list[Batch] = field(default_factory=list)
-    start: int = 0  # log start offset
-    epochs: list[tuple[int, int]] = field(default_factory=list)
-    emptied_ms: int = 0
-
-    @property
-    def end(self) -> int:
-        """The offset after the last record: each batch has one."""
-        return self.batches[-1].offset + 1 if self.batches else self.start
-
-
-@dataclass(eq=False)
-class Log:
-    """A partition of a topic; one that is made anew is another."""
-
-    topic: str
-    topic_id: bytes
-    number: int
-    replicas: list[int]
-    isr: list[int]
-    leader: int
-    epoch: int = 0
-    copies: dict[int, Copy] = field(default_factory=dict)
-    sent: list[Batch] = field(default_factory=list)
-    unsure: set[int] = field(default_factory=set)  # places in `sent` of what a reader may have or not
-    adding: list[int] = field(default_factory=list)
-    segment: int = 0
-
-    @property
-    def name(self) -> str:
-        """As its folder is called."""
-        return f"{self.topic}-{self.number}"
-
-
-def name_id(raw: bytes) -> str:
-    """A UUID as Kafka writes it."""
-    return urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 class Kafka:
@@ -260,6 +201,11 @@ class Kafka:
         if log.leader != NOBODY and (others := [one for one in log.isr if one != log.leader]):
             self._change(log, self.chance.choice(others))
 
+    def prefer(self, log: Log) -> None:
+        """The preferred replica leads, if it is in sync."""
+        if log.leader not in {NOBODY, log.replicas[0]} and log.replicas[0] in log.isr:
+            self._change(log, log.replicas[0])
+
     def reassign(self, log: Log) -> None:
         """Other brokers hold it; the old ones delete theirs."""
         if log.leader == NOBODY or log.adding:
@@ -283,16 +229,27 @@ class Kafka:
             self._cut(log, self.chance.randint(led.start, led.end))
 
     def retain(self) -> None:
-        """Deletes segments whose largest time is older than their topic's retention."""
+        """Deletes segments whose largest time is older than their topic's retention, or that are beyond its size."""
         for log in self.logs:
-            kept_ms = int(self.configs[log.topic].get("retention.ms", 2**62))
-            if log.leader != NOBODY and self.configs[log.topic].get("cleanup.policy") != "compact":
-                led = log.copies[log.leader]
-                for _, segment in groupby([*led.batches], key=lambda one: one.segment):
-                    batches = [*segment]
-                    if max(one.stamp_ms for one in batches) >= self.now_ms - kept_ms:
-                        break
-                    self._cut(log, batches[-1].offset + 1)
+            configs = self.configs[log.topic]
+            kept_ms, kept_bytes = (int(configs.get(f"retention.{unit}", 2**62)) for unit in ("ms", "bytes"))
+            if log.leader == NOBODY or configs.get("cleanup.policy") == "compact":
+                continue
+            led = log.copies[log.leader]
+            size = sum(len(one.data) for one in led.batches)
+            for _, segment in groupby([*led.batches], key=lambda one: one.segment):
+                batches = [*segment]
+                size -= sum(len(one.data) for one in batches)
+                if max(one.stamp_ms for one in batches) >= self.now_ms - kept_ms and size < kept_bytes:
+                    break
+                self._cut(log, batches[-1].offset + 1)
+
+    def tier(self, log: Log) -> None:
+        """All but the active segment are on a remote tier alone: the log begins where it began, its files later."""
+        if log.leader != NOBODY:
+            last = max((one.segment for one in log.copies[log.leader].batches), default=0)
+            for one in log.isr:
+                log.copies[one].batches = [batch for batch in log.copies[one].batches if batch.segment == last]
 
     def _cut(self, log: Log, start: int) -> None:
         for one in log.isr:

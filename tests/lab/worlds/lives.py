@@ -5,7 +5,6 @@
 
 import random
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,12 +18,11 @@ from pipeline.model.window import MINUTE_MS, TimeWindow
 from pipeline.sources.collected.collector import CollectRequest, collect
 from pipeline.sources.collected.stored_folder import StoredFolder
 from tests.lab.worlds.disks import write_disk
-from tests.lab.worlds.kafka import Kafka, Log
+from tests.lab.worlds.events import END_MS, EVENTS, WINDOWS, Acts, draw_configs, send
+from tests.lab.worlds.kafka import Kafka
 from tests.unit.sources.collected.disks import DAY_MS, FAST, FIRST_MS, HOUR_MS
 
-WINDOWS = 4
 _BEAT_MS = 20_000  # between two records of the metadata log at most
-_END_MS = FIRST_MS + WINDOWS * HOUR_MS
 
 
 @dataclass(frozen=True)
@@ -56,16 +54,16 @@ def live(seed: int, folder: Path) -> Life:
     life = Life(folder, kafka)
     weights = {}
     for topic in ("orders", "jobs", "audit")[: chance.randint(2, 3)]:
-        kafka.create(topic, chance.randint(2, 3), chance.choice((1, 2, 2, 3)), _draw_configs(chance))
-    acts = [(at_ms, kafka.beat) for at_ms in range(begin_ms, _END_MS + 20 * MINUTE_MS, _BEAT_MS)]
-    acts += [(at_ms, kafka.retain) for at_ms in range(begin_ms, _END_MS, 5 * MINUTE_MS)]
+        kafka.create(topic, chance.randint(2, 3), chance.choice((1, 2, 2, 3)), draw_configs(chance))
+    acts = [(at_ms, kafka.beat) for at_ms in range(begin_ms, END_MS + 20 * MINUTE_MS, _BEAT_MS)]
+    acts += [(at_ms, kafka.retain) for at_ms in range(begin_ms, END_MS, 5 * MINUTE_MS)]
     off = chance.choice((0, 0, 0.03, 0.1))
     life.faults += [f"{off:.0%} of times off"] * (off > 0)
-    for at_ms in range(begin_ms + MINUTE_MS, _END_MS + 5 * MINUTE_MS, 3 * MINUTE_MS):
-        acts.append((at_ms + chance.randrange(MINUTE_MS), lambda: _send(kafka, weights, off)))
+    for at_ms in range(begin_ms + MINUTE_MS, END_MS + 5 * MINUTE_MS, 3 * MINUTE_MS):
+        acts.append((at_ms + chance.randrange(MINUTE_MS), lambda: send(kafka, weights, off)))
     for _ in range(chance.randint(0, 7)):
         act = chance.choice(EVENTS)
-        at_ms = chance.randrange(begin_ms + 10 * MINUTE_MS, _END_MS)
+        at_ms = chance.randrange(begin_ms + 10 * MINUTE_MS, END_MS)
         if chance.random() < 0.5:  # while hosts are read for a run
             at_ms = FIRST_MS + chance.randint(1, WINDOWS) * HOUR_MS + chance.randint(-2, 5) * MINUTE_MS
         life.faults.append(f"{act.__name__[1:]} at {(at_ms - FIRST_MS) // MINUTE_MS}")
@@ -78,85 +76,14 @@ def live(seed: int, folder: Path) -> Life:
     return life
 
 
-def _draw_configs(chance: random.Random) -> dict[str, str]:
-    kinds = [{}, {}, {"retention.ms": str(chance.choice((30, 90, 150)) * MINUTE_MS)}, {"cleanup.policy": "compact"}]
-    return chance.choice(kinds) | chance.choice(({}, {"unclean.leader.election.enable": "true"}))
-
-
-def _send(kafka: Kafka, weights: dict[Log, int], off: float) -> None:
-    chance = kafka.chance
-    for log in kafka.logs:
-        weight = weights.setdefault(log, chance.choice((100, 300, 1000, 3000)))
-        is_off = chance.random() < off
-        kafka.send(log, weight + chance.randrange(weight), chance.randint(-3, 3) * HOUR_MS // 2 if is_off else 0)
-
-
-Acts = list[tuple[int, Callable[[], None]]]
-
-
-def _death(kafka: Kafka, at_ms: int) -> Acts:
-    broker = kafka.chance.choice([*kafka.disks])
-    back_ms = at_ms + kafka.chance.choice((2, 20, 70, 500)) * MINUTE_MS
-    acts = [(at_ms, partial(kafka.die, broker))]
-    if kafka.chance.random() < 0.3:
-        acts.append(((at_ms + back_ms) // 2, partial(kafka.unregister, broker)))
-    return [*acts, (back_ms, partial(kafka.come_back, broker))] if back_ms < _END_MS else acts
-
-
-def _on_a_log(name: str) -> Callable[[Kafka, int], Acts]:
-    def act(kafka: Kafka, at_ms: int) -> Acts:
-        return [(at_ms, lambda: getattr(kafka, name)(kafka.chance.choice(kafka.logs)))]
-
-    act.__name__ = f"_{name}"
-    return act
-
-
-def _recreation(kafka: Kafka, at_ms: int) -> Acts:
-    topic = kafka.chance.choice([*kafka.topics])
-    count = kafka.chance.randint(1, 3)
-
-    def act() -> None:
-        kafka.delete(topic)
-        kafka.create(topic, count, kafka.chance.randint(1, 3), {})
-
-    return [(at_ms, act)]
-
-
-def _growth(kafka: Kafka, at_ms: int) -> Acts:
-    topic = kafka.chance.choice([*kafka.topics])
-    return [(at_ms, lambda: kafka.add_partitions(topic, kafka.chance.randint(1, 2), kafka.chance.randint(1, 2)))]
-
-
-def _compaction(kafka: Kafka, at_ms: int) -> Acts:
-    return [(at_ms, lambda: [kafka.compact(log) for log in kafka.logs])]
-
-
-def _failure(kafka: Kafka, at_ms: int) -> Acts:
-    return [(at_ms, partial(kafka.fail_disk, kafka.chance.choice([*kafka.disks])))]
-
-
-def _joining(kafka: Kafka, at_ms: int) -> Acts:
-    return [(at_ms, partial(kafka.come_back, max(kafka.disks)))]
-
-
-def _snapshot(kafka: Kafka, at_ms: int) -> Acts:
-    return [(at_ms, kafka.take_snapshot)]
-
-
-EVENTS = (
-    *(_death, _death, _death, *map(_on_a_log, ("move", "move", "move", "reassign", "reassign", "purge"))),
-    *(_recreation, _growth, _compaction, _snapshot, _failure, _joining, _on_a_log("move_disk")),
-)
-
-
 def _draw_spans(chance: random.Random) -> list[tuple[int, TimeWindow]]:
     """When runs are, and of which windows: one of all, or two that may overlap."""
-    whole = _END_MS + 6 * MINUTE_MS, TimeWindow(FIRST_MS, _END_MS)
+    whole = END_MS + 6 * MINUTE_MS, TimeWindow(FIRST_MS, END_MS)
     if chance.random() < 0.5:
         return [whole]
     early = FIRST_MS + chance.randint(1, WINDOWS - 1) * HOUR_MS
     begin = FIRST_MS + chance.randrange(WINDOWS) * HOUR_MS
-    return [(early + 6 * MINUTE_MS, TimeWindow(FIRST_MS, early)), (whole[0], TimeWindow(begin, _END_MS))]
+    return [(early + 6 * MINUTE_MS, TimeWindow(FIRST_MS, early)), (whole[0], TimeWindow(begin, END_MS))]
 
 
 def _read_disks(life: Life) -> Acts:
@@ -230,14 +157,17 @@ def _collect(life: Life) -> Acts:
     for broker in kafka.disks:
         is_odd = how if broker == odd else None
         since_ms = FIRST_MS + chance.randint(-30, 90) * MINUTE_MS
-        times_ms = [*range(since_ms, _END_MS, chance.choice((20, 60, 130)) * MINUTE_MS)]
+        times_ms = [*range(since_ms, END_MS, chance.choice((20, 60, 130)) * MINUTE_MS)]
         if chance.random() < 0.6:  # a minute or some after each window's end
             times_ms = [FIRST_MS + n * HOUR_MS + chance.randrange(5 * MINUTE_MS) for n in range(WINDOWS)]
-        times_ms.append(_END_MS + chance.randrange(5 * MINUTE_MS))
+        times_ms.append(END_MS + chance.randrange(5 * MINUTE_MS))
+        if is_odd == "down for hours":
+            down_ms = FIRST_MS + chance.randint(-30, 90) * MINUTE_MS
+            times_ms = [one for one in times_ms if not down_ms <= one < down_ms + 150 * MINUTE_MS]
         if is_odd == "stopped":
             times_ms = times_ms[: chance.randint(0, len(times_ms) - 1)]
         for at_ms in times_ms:
-            acts.append((at_ms, partial(_visit_host, life, broker, is_odd, is_last=at_ms >= _END_MS)))
+            acts.append((at_ms, partial(_visit_host, life, broker, is_odd, is_last=at_ms >= END_MS)))
     return acts + [(as_of_ms, partial(_read_landing, life, as_of_ms, span)) for as_of_ms, span in _draw_spans(chance)]
 
 
@@ -248,6 +178,10 @@ def _visit_host(life: Life, broker: int, how: str | None, *, is_last: bool) -> N
     roots = [life.folder / "hosts" / str(broker) / str(disk) for disk in range(len(kafka.disks[broker]))]
     for disk, root in enumerate(roots):
         write_disk(kafka, broker, disk, root)
+    if how == "disks swapped" and len({*roots}) > 1 and kafka.now_ms > FIRST_MS + 2 * HOUR_MS and roots[1].exists():
+        other = roots[0].rename(roots[0].with_name("other"))
+        roots[1].rename(roots[0])
+        other.rename(roots[1])
     if how in DISK_FAULTS and (is_last or chance.random() < 0.4):
         _damage(chance, how, chance.choice(roots))
     _collect_host(life, broker, roots, how, is_last=is_last)
@@ -261,7 +195,18 @@ def _read_landing(life: Life, as_of_ms: int, span: TimeWindow) -> None:
 
 
 HOST_FAULTS = (
-    *("stopped", "keeps for an hour", "other topics", "clock ahead", "clock behind", "away while dead", "old folder"),
+    *(
+        "down for hours",
+        "begins anew",
+        "disks swapped",
+        "stopped",
+        "keeps for an hour",
+        "other topics",
+        "clock ahead",
+        "clock behind",
+        "away while dead",
+        "old folder",
+    ),
     *("not mounted", "a log gone", "a segment gone", "a segment cut", "a segment damaged", "a log closed"),
 )
 
@@ -270,12 +215,14 @@ def _collect_host(life: Life, broker: int, roots: list[Path], how: str | None, *
     landing = StoredFolder(str(life.folder / "landing"))
     chance, now_ms = life.kafka.chance, life.kafka.now_ms
     if how == "clock ahead" and not is_last:
-        now_ms += chance.choice((2 * HOUR_MS, 3 * DAY_MS))
+        now_ms += chance.choice((3 * MINUTE_MS, 2 * HOUR_MS, 3 * DAY_MS))
     if how == "clock behind":
-        now_ms -= chance.choice((2 * HOUR_MS, 3 * DAY_MS))
+        now_ms -= chance.choice((3 * MINUTE_MS, 2 * HOUR_MS, 3 * DAY_MS))
     host = Path(landing.location, f"broker-{broker}")
     if how == "old folder" and is_last and host.exists() and chance.random() < 0.7:
         return
+    if how == "begins anew" and chance.random() < 0.4:
+        shutil.rmtree(host, ignore_errors=True)
     is_other = how == "other topics" and (is_last or chance.random() < 0.5)
     topics = ["jobs"] if is_other else list_topics(life)
     request = CollectRequest(
