@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 56_027
-LEAST_LOGIC_PERCENT = 45.9
+MOST_LINES = 55_892
+LEAST_LOGIC_PERCENT = 46.2
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 
 
