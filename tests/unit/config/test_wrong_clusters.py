@@ -30,7 +30,8 @@ def test_a_cluster_that_is_wrong_stops_no_other_and_is_not_taken_for_removed(tmp
 def test_two_clusters_keep_no_pages_in_one_folder(tmp_path):
     """Counters of two brokers that have the same id became one broker's."""
     scraped = [
-        SOUND | {"sources": [*SOUND["sources"], {"kind": "exporter_urls", "path": path, "brokers": {1: f"http://{host}"}}]}
+        SOUND
+        | {"sources": [*SOUND["sources"], {"kind": "exporter_urls", "path": path, "brokers": {1: f"http://{host}"}}]}
         for host, path in (("a", "pages"), ("b", "logs/../pages"), ("c", "pages/c"))
     ]
     clusters = dict(zip("abc", scraped, strict=True))
