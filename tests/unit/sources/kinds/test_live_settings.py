@@ -69,7 +69,7 @@ DISKS, DUMPS = {"kind": "log_directories", "paths": ["/logs"]}, {"kind": "dump_l
 
 @pytest.mark.parametrize("sources", [(LIVE, DUMPS), (LIVE, LIVE), (DISKS, DUMPS), (DISKS, LIVE, LIVE)])
 def test_records_come_from_one_place(tmp_path, sources):
-    with pytest.raises(ConfigError, match="not from several"):
+    with pytest.raises(ConfigError, match="more than one kind of source gives records"):
         load(tmp_path, *sources)
 
 
