@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _ONLY_ONCE = [("grpc.default_authority", "localhost"), ("grpc.client_idle_timeout_ms", (1 << 31) - 1)]
 """Options of a channel whose one connection stays; servers refuse a path as the name of a host."""
 _servers: list[Any] = []  # of Sail that run in this process: one that nobody holds stops
+_MOST_IDLE_S = str(
+    7 * 86_400
+)  # Sail ends a session after minutes without a query: a run may wait longer for another one
 _LOOPBACK = "127.0.0.1"
 _SO_ATTACH_FILTER = 26
 _LOAD_WORD, _LOAD_HALF, _IF_EQUAL, _RETURN = 0x20, 0x28, 0x15, 0x06
@@ -81,6 +84,7 @@ def _start_sail(_pid: int) -> SparkSession:
         raise ConfigError(f"spark.engine is sail, which is not installed: {advice}")
     _ensure_grpc()
     os.environ.setdefault("RUST_LOG", "error")
+    os.environ.setdefault("SAIL_SPARK__SESSION_TIMEOUT_SECS", _MOST_IDLE_S)
     from pysail.spark import SparkConnectServer  # noqa: PLC0415 - an extra
 
     server = SparkConnectServer("127.0.0.1", 0)
