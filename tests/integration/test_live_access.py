@@ -314,7 +314,7 @@ def test_the_cause_is_found_where_the_client_only_says_timeout(cluster, certific
 def test_a_plain_port(cluster, certificates, password):
     port = cluster.brokers[0].internal_port
     assert "TLS was tried on a port that speaks plain text" in cause_of(source(port, certificates[0]))
-    assert "asks for none" in cause_of(source(port, protocol="SASL_PLAINTEXT"))
+    assert "needs none" in cause_of(source(port, protocol="SASL_PLAINTEXT"))
 
 
 def test_a_closed_port():
