@@ -36,7 +36,7 @@ _ONLY_ONCE = [("grpc.default_authority", "localhost"), ("grpc.client_idle_timeou
 _servers: list[Any] = []  # of Sail that run in this process: one that nobody holds stops
 _MOST_IDLE_S = str(
     7 * 86_400
-)  # Sail ends a session after minutes without a query: a run may wait longer for another one
+)  # Sail ends a session without queries (after 20 min at most); a run may wait for another one
 _LOOPBACK = "127.0.0.1"
 _SO_ATTACH_FILTER = 26
 _LOAD_WORD, _LOAD_HALF, _IF_EQUAL, _RETURN = 0x20, 0x28, 0x15, 0x06

@@ -50,7 +50,7 @@ def test_an_address_of_another_kind_is_refused_without_its_token(tmp_path):
 
 
 def test_sail_keeps_a_session_for_as_long_as_a_run_may_wait():
-    """A run that waited minutes for another one, or for a server, ended at its next query: Sail had ended its session."""
+    """A run that waited 20 minutes for another one, or for a server, ended at its next query: Sail had ended its session."""
     done = subprocess.run([sys.executable, "-c", IDLE], capture_output=True, text=True, check=False)
     assert "is not running" in done.stderr  # Sail does as it is told
     assert int(engines._MOST_IDLE_S) >= 86_400
