@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 _ONLY_ONCE = [("grpc.default_authority", "localhost"), ("grpc.client_idle_timeout_ms", (1 << 31) - 1)]
 """Options of a channel whose one connection stays; servers refuse a path as the name of a host."""
 _servers: list[Any] = []  # of Sail that run in this process: one that nobody holds stops
-_MOST_IDLE_S = str(
-    7 * 86_400
-)  # Sail ends a session without queries (after 20 min at most); a run may wait for another one
+# Sail ends a session without queries, after 20 minutes at most; a run may wait for another one
+_MOST_IDLE_S = str(7 * 86_400)
 _LOOPBACK = "127.0.0.1"
 _SO_ATTACH_FILTER = 26
 _LOAD_WORD, _LOAD_HALF, _IF_EQUAL, _RETURN = 0x20, 0x28, 0x15, 0x06

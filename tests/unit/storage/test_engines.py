@@ -14,9 +14,11 @@ from tests.config_files import write_configuration
 from tests.lab.process import free_ports
 
 IDLE = """
+import os
 import time
 from pipeline.storage import engines
 engines._MOST_IDLE_S = "1"
+os.environ.pop("SAIL_SPARK__SESSION_TIMEOUT_SECS", None)  # of a Sail in the process that asks
 session = engines.start_sail()
 session.sql("SELECT 1").collect()
 time.sleep(8)
