@@ -17,7 +17,8 @@ from pipeline.sources.collected.stored_folder import StoredFolder
 from tests.lab.fuzz.mutations import mutate
 from tests.unit.sources.collected.disks import DAY_MS, HOUR_MS, NOW_MS
 from tests.unit.sources.collected.forgery import pack, unpack
-from tests.unit.sources.collected.test_landing import ODD_HOSTS, claim_all
+from tests.unit.sources.collected.test_landing import claim_all
+from tests.unit.sources.collected.test_landing_parts import ODD_HOSTS
 
 ODD_VALUES = (
     *(None, True, [], {}, "", 0, -1, 1, 2, 3, 2**31, 2**53, 2**62, 2**63 - 1, 2**63, 10**400, 1.5, 1e300),
