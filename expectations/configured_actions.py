@@ -76,7 +76,7 @@ class RunConfigured(ValidationAction):  # type: ignore[misc] # untyped
         return {} if failed else done
 
 
-def configure(actions: Sequence[ValidationAction], given: Sequence[Settings], context: Any) -> list[RunConfigured]:  # noqa: ANN401
+def configure(actions: Sequence[ValidationAction], given: Sequence[Settings], context: Any) -> list[RunConfigured]:  # noqa: ANN401 - untyped
     """The actions as they are run; what their settings hold, be it by `${NAME}`, is in no log."""
     for name, value in (pair for settings in given for pair in settings.items()):
         if isinstance(value, str) and name not in _PLAIN:

@@ -5,6 +5,7 @@
 
 import random
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -245,11 +246,11 @@ def list_topics(life: Life) -> list[str]:
     return [f"!{life.left_out}"] if life.left_out else []
 
 
-def write_config(folder: Path, sources: list[dict[str, object]], topics: list[str] = [], **cluster: object):  # noqa: B006
+def write_config(folder: Path, sources: list[dict[str, object]], topics: Sequence[str] = (), **cluster: object):
     """A configuration in a life's folder."""
     (folder / "secret").write_text("a7" * 32)
     (folder / "secret").chmod(0o600)
-    demo = {"sources": sources, "topics": topics, **cluster}
+    demo = {"sources": sources, "topics": [*topics], **cluster}
     document = {"warehouse": "w", "outbox": "o", "keys": {"secret": "secret"}, "clusters": {"demo": demo}}
     document["mail"] = {"to": ["kafka-platform@example.org"]}
     (folder / "partition-health.yaml").write_text(yaml.safe_dump(document))
