@@ -51,9 +51,11 @@ def smtp_of(connection: Any) -> Smtp:  # Connection, or whatever has its fields
 class _WrongConnection(Smtp):
     """In place of a server: mails wait, and other messages leave."""
 
+    reason: str
+
     @property
     def password(self) -> str | None:
-        raise ConfigError(f"the connection {self.host} of Airflow names no mail server that can be used: {self.user}")
+        raise ConfigError(f"the connection {self.host} of Airflow names no mail server that can be used: {self.reason}")
 
 
 def configured_smtp(config: PipelineConfig) -> Smtp | None:
@@ -63,9 +65,9 @@ def configured_smtp(config: PipelineConfig) -> Smtp | None:
     except (AirflowNotFoundException, AirflowSecretsBackendAccessDenied):
         return config.mail.smtp
     except ValidationError as error:
-        return _WrongConnection(host=CONNECTION_ID, user=format_problems(error, ConnectionSmtp))
+        return _WrongConnection(host=CONNECTION_ID, reason=format_problems(error, ConnectionSmtp))
     except (AttributeError, TypeError, ValueError):
-        return _WrongConnection(host=CONNECTION_ID, user="extra or timeout is not as Airflow's SMTP provider has it")
+        return _WrongConnection(host=CONNECTION_ID, reason="extra or timeout is not as Airflow's SMTP provider has it")
 
 
 def deliver_queued(now_ms: int) -> list[str]:

@@ -22,7 +22,7 @@ from pipeline.tables.silver import ARRIVALS, RECORD_BATCHES
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from great_expectations.checkpoint import ValidationAction
+    from great_expectations.checkpoint import CheckpointResult, ValidationAction
     from pyspark.sql import SparkSession
 
     from pipeline.runs import RunContext
@@ -65,9 +65,14 @@ def run_gate(
     from expectations.checkpoints import run_checkpoint
 
     rows = fetch_rows(spark, run, {**batches, **ask_contents(name, versions)})
-    docs = WriteDataDocs.by(lambda result: write_data_docs(run, make_reports(result, rows)))
-    result = run_checkpoint(name, rows, parameters, [*actions, docs], run.config.checkpoint_actions)
-    return make_reports(result, rows)
+    reports: list[SuiteReport] = []
+
+    def write(result: CheckpointResult) -> None:
+        reports.extend(make_reports(result, rows))
+        write_data_docs(run, reports)
+
+    run_checkpoint(name, rows, parameters, [*actions, WriteDataDocs.by(write)], run.config.checkpoint_actions)
+    return tuple(reports)
 
 
 class _Later(ModuleType):

@@ -136,9 +136,8 @@ def _of_replayed(plan: ReassignmentPlan, hot: HotBroker, partitions: Partitions,
         stays = f"{follows} {hot.broker_id}, which stays at {format_ratio(ratios[hot.broker_id][1])}"
         stays = f"another broker is at {format_ratio(peak)}" if _harms(found, hot) else stays
         said = f"It does not help: replayed with these leaders {stays}."
-        found = replace(
-            found, reassignment_json=None, election_json=None, rollback_json=None
-        )  # nobody is to carry it out
+        # nobody is to carry it out
+        found = replace(found, reassignment_json=None, election_json=None, rollback_json=None)
     return replace(found, text=f"{text} {said}")
 
 

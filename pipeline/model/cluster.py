@@ -91,6 +91,11 @@ class ReplicaState:
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
+    @property
+    def order(self) -> tuple[TopicPartition, bool, int, bool]:
+        """Place in a list of replicas: by partition and broker, one without a broker last."""
+        return self.topic_partition, self.broker_id is None, self.broker_id or 0, self.is_future
+
 
 class DirectorySpace(NamedTuple):
     total_bytes: int

@@ -26,9 +26,8 @@ from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.calibration.service.model import Parameter, ServiceModel, assume_service, service_ms
 from pipeline.model.window import MINUTE_MS
 
-SATURATED = (
-    1 - limits.LATENCY_ERROR
-) * limits.MOST_IN_FLIGHT  # requests under way on average from which a connection is saturated
+# requests under way on average from which a connection is saturated
+SATURATED = (1 - limits.LATENCY_ERROR) * limits.MOST_IN_FLIGHT
 # Of what Kafka's averages of two samples of 30 s show in a minute, so much is of the minute before, at equal rates.
 _STALE_RATIO = 0.375
 

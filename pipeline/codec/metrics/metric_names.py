@@ -97,7 +97,7 @@ def name_series(exposed_name: str, labels: Mapping[str, str]) -> Series | None:
     # a client that pushes its metrics (KIP-714) chooses their names: it tells of no broker
     is_pushed = "client_instance_id" in plain
     for form in FORMS_BY_NAME.get(name, ()):
-        if form.fits(plain) and not (is_pushed and not form.metric.name.startswith(_OF_PRODUCERS)):
+        if form.fits(plain) and (not is_pushed or form.metric.name.startswith(_OF_PRODUCERS)):
             if "name" in form.where:
                 del plain["name"]
             if plain.get("node_id", "").isdecimal():  # librdkafka's telemetry

@@ -158,11 +158,8 @@ class PromiseLedger:
             watched.append(
                 WatchedAdvice(advice=one, then=then, now=now, progress=progress, first_ms=first_ms, is_mailed=is_mailed)
             )
-        judged = [
-            judge_promise(one, watched, candidates)
-            for one in watched
-            if one.broker_id in one.then.shares.keys() & one.now.shares.keys()
-        ]
+        measured = [one for one in watched if one.broker_id in one.then.shares.keys() & one.now.shares.keys()]
+        judged = [judge_promise(one, watched, candidates) for one in measured]
         scores = score_actions([*before, *judged])
         judged = [replace(one, **scores.get(one.action, PromiseScore())._asdict()) for one in judged]
         self._promises += judged

@@ -1,7 +1,7 @@
 """Replays recorded traffic, not records, through the current setup and every candidate: keys by hashes, the rest simulated."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from operator import itemgetter
@@ -19,8 +19,8 @@ from pipeline.model.number_text import format_name
 from pipeline.model.window import TimeWindow, Windows
 from pipeline.progress import Begin, ignore_phase
 from pipeline.replay.keyed.plan import check_candidates
-from pipeline.replay.metrics import SessionMetrics
-from pipeline.replay.recorded import ProducerSession, Recording, SessionKey, TopicWindow
+from pipeline.replay.metrics import MetricsBySession
+from pipeline.replay.recorded import Recording, Sessions, TopicWindow
 from pipeline.replay.rows import TABLES, list_rows
 from pipeline.replay.sessions import calibrate_sessions
 from pipeline.replay.simulated.plan import SessionGroup, make_groups, plan_simulations
@@ -188,11 +188,7 @@ class WindowReplay:
         return LeaderReplay(shares)
 
     @cached_property
-    def _calibrated(
-        self,
-    ) -> tuple[
-        Recording, load.Readers, Sequence[ProducerSession], Mapping[SessionKey, SessionMetrics], dict[TopicWindow, str]
-    ]:
+    def _calibrated(self) -> tuple[Recording, load.Readers, Sessions, MetricsBySession, dict[TopicWindow, str]]:
         windows = (self._window,)
         describe_work(f"{self._run.subject}: find producer sessions once more")
         recording, readers = load.load_recording(self._spark, self._run, windows), load.make_readers(self._run, windows)

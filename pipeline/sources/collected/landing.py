@@ -29,9 +29,8 @@ WindowStarts = frozenset[int]
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    of: tuple[
-        Mapping[LogName, WindowStarts | None], ...
-    ]  # by host, the partitions, and of each its windows; None for all
+    # by host, the partitions, and of each its windows; None for all
+    of: tuple[Mapping[LogName, WindowStarts | None], ...]
     lacks: tuple[tuple[LogName, str], ...]  # partition, and what of it is counted from nowhere
 
 

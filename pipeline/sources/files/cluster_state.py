@@ -4,6 +4,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -100,7 +101,7 @@ def read_replica_states(tree: LogTree) -> tuple[tuple[nouns.ReplicaState, ...], 
         for log_directory, partition in tree.iter_partitions()
         if partition.kind in {DirectoryKind.LIVE, DirectoryKind.FUTURE} and not partition.is_cluster_metadata
     ]
-    states.sort(key=lambda one: (one.topic_partition, one.broker_id is None, one.broker_id or 0, one.is_future))
+    states.sort(key=attrgetter("order"))
     return tuple(states), tuple(problems)
 
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -62,10 +63,7 @@ class Collected(RecordSource):
         states = [host.manifest.state for host in landing.hosts]
         directories, doubles = refuse_doubles(found for state in states for found in state.log_directories)
         tree = LogTree(directories=directories)
-        replicas = sorted(
-            (replica for state in states for replica in state.replicas),
-            key=lambda one: (one.topic_partition, one.broker_id is None, one.broker_id or 0, one.is_future),
-        )
+        replicas = sorted((replica for state in states for replica in state.replicas), key=attrgetter("order"))
         state, live = history.state_at(question.as_of_ms), list_live(tree)
         partitions = state.partitions
         left_out = name_left_out(tree, live, state, question.topics)
