@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dags.serve import format_url
-from tests.lab.process import free_ports
+from tests.lab.process import PATIENCE_S, free_ports
 
 ROOT = Path(__file__).parents[2]
 CONFIG = """\
@@ -31,7 +31,9 @@ def refused(tmp_path):
     def serve(port, *, config="partition-health.yaml"):
         command = [sys.executable, "-m", "dags.serve", "--port", str(port), "--home", str(tmp_path / "airflow")]
         variables = {**os.environ, "PARTITION_HEALTH_CONFIG": str(tmp_path / config)}
-        done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
         assert (done.returncode, done.stdout) == (2, "")
         return done.stderr.splitlines()[-1]
 

@@ -6,7 +6,6 @@ import gc
 import ipaddress
 import socket
 import ssl
-import time
 
 import pytest
 from cryptography import x509
@@ -139,19 +138,18 @@ def test_the_addresses_of_a_name_share_one_time_out(tmp_path, monkeypatch):
 
 
 def test_recipients_that_are_each_answered_late_hold_mails_no_longer_than_twenty_time_outs(tmp_path, monkeypatch):
-    monkeypatch.setattr(delivery, "_MOST_TIMEOUTS", 2)
+    monkeypatch.setattr(delivery, "_MOST_TIMEOUTS", 1)
     everyone = [f"{number}@x.org" for number in range(50)]
-    with serving(Slow()) as smtp:
-        began_s = time.monotonic()
-        with pytest.raises(DeliveryError, match="all its answers together took 2 time-outs"):
-            send(smtp.model_copy(update={"timeout_s": 1}), tmp_path, recipients=everyone)
-        assert time.monotonic() - began_s < 4
+    with serving(slow := Slow()) as smtp:
+        with pytest.raises(DeliveryError, match="all its answers together took 1 time-outs"):
+            send(smtp.model_copy(update={"timeout_s": 4}), tmp_path, recipients=everyone)
+        assert 0 < slow.asked < len(everyone)
 
 
 def test_a_server_that_scans_a_message_for_longer_than_a_time_out_gets_it_once(tmp_path):
     """Oracle: RFC 5321, 4.5.3.2.6: who does not wait for the answer to a message sends it again."""
     with serving(mailbox := Scanning()) as smtp:
-        assert send(smtp.model_copy(update={"timeout_s": 1}), tmp_path).delivered_to == f"smtp://127.0.0.1:{smtp.port}"
+        assert send(smtp.model_copy(update={"timeout_s": 3}), tmp_path).delivered_to == f"smtp://127.0.0.1:{smtp.port}"
     assert mailbox.kept == [MAIL.payload]
 
 
@@ -160,14 +158,17 @@ class Scanning(Mailbox):
 
     async def handle_DATA(self, server, session, envelope):  # noqa: N802 - aiosmtpd's name
         answer = await super().handle_DATA(server, session, envelope)
-        await asyncio.sleep(2)
+        await asyncio.sleep(4)
         return answer
 
 
 class Slow(Mailbox):
-    """Thinks about each recipient."""
+    """Thinks about each recipient, for much less than a time-out."""
+
+    asked = 0
 
     async def handle_RCPT(self, server, session, envelope, address, options):  # noqa: N802 - aiosmtpd's name
+        self.asked += 1
         await asyncio.sleep(0.3)
         envelope.rcpt_tos.append(address)
         return "250 fine"

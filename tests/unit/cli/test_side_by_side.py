@@ -1,11 +1,12 @@
 """Clusters in processes of their own. Oracle: what becomes of one whose neighbour fails, raises, is killed or takes long."""
 
+import itertools
 import os
 import signal
 import time
-from datetime import timedelta
 from multiprocessing import active_children
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -72,16 +73,27 @@ def test_one_that_fails_raises_is_killed_or_takes_long_stops_no_other(config, ca
     assert "an error of no kind of ours" in capfd.readouterr().err
 
 
-def test_one_that_hangs_is_ended_and_holds_up_no_other(config):
-    """Spark elsewhere takes one cluster at a time: all others waited, and the run never ended."""
-    config = config.model_copy(update={"late_after": timedelta(seconds=5)})
+def test_one_that_hangs_is_ended_and_holds_up_no_other(config, monkeypatch):
+    """Spark elsewhere takes one cluster at a time: all others waited, and the run never ended.
+
+    An hour passes once the long one has begun, and none after it.
+    """
+
+    def clock():
+        is_first = not next(asked)
+        while not is_first and not Path(config.outbox).exists():
+            time.sleep(0.01)
+        return 0.0 if is_first else 3_600.0
+
+    asked = itertools.count()
+    monkeypatch.setattr("pipeline.cli.run.time", SimpleNamespace(monotonic=clock))
     runs = {run.cluster_name: run for run in plan_runs(config, FIRST, run_id="r", now_ms=FIRST.end_ms)}
     ended = [*take_steps_apart([runs["long"], runs["short"]], (one_step,), at_once=1)]
     assert [(run.cluster_name, bool(reports)) for run, reports, _ in ended] == [("long", False), ("short", True)]
     ((step, error),) = ended[0][2]
     assert step is one_step
     assert str(error) == (
-        "it took longer than 5 s and was ended, as others may wait for it: `late_after` for each step and window; "
+        "it took longer than 1 h and was ended, as others may wait for it: `late_after` for each step and window; "
         "a run of it alone has no limit"
     )
 

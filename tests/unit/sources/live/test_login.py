@@ -135,7 +135,7 @@ def test_an_answer_of_a_token_server_has_one_deadline_and_an_end(monkeypatch, an
             connection, _ = server.accept()
             with connection, suppress(OSError):
                 connection.sendall(head)
-                for _ in range(100):
+                for _ in range(1_000):
                     connection.sendall(part)
                     time.sleep(pause_s)
 
@@ -145,4 +145,4 @@ def test_an_answer_of_a_token_server_has_one_deadline_and_an_end(monkeypatch, an
         began_s = time.monotonic()
         with pytest.raises(SourceUnreachableError, match=r"gives no token: (TimeoutError|ValueError: more than)"):
             ClientCredentials(ClientSettings.model_validate(settings), Secrets("s")).token()
-        assert time.monotonic() - began_s < 5
+        assert time.monotonic() - began_s < 60  # it sends for 100 s

@@ -4,6 +4,7 @@ The servers are real ones on loopback. Oracle: the table of answers below.
 """
 
 import gzip
+import re
 import socket
 import zlib
 
@@ -11,7 +12,8 @@ import pytest
 
 from pipeline.config.http_access import BasicAuth, HttpAccess, TlsConfig
 from pipeline.errors import ConfigError, InputError
-from pipeline.sources.metrics.http_text import MOST_TIMEOUTS, HttpReader, shown
+from pipeline.sources.metrics import http_text
+from pipeline.sources.metrics.http_text import HttpReader, shown
 from tests.lab.process import free_ports
 from tests.unit.sources.http_servers import Answer, answering, make_certificate, serving
 
@@ -183,17 +185,21 @@ def test_an_answer_has_one_deadline_however_it_drips(first, dripped):
     assert said == f"{url}/metrics: no whole answer within 0.3 s: {what_to_do}"
 
 
-def test_a_server_that_is_always_slow_is_asked_no_more_and_others_are():
+def test_a_server_that_is_always_slow_is_asked_no_more_and_others_are(monkeypatch):
+    """One time-out instead of 20, so long that the other server answers within it on a busy machine, too."""
+    monkeypatch.setattr(http_text, "MOST_TIMEOUTS", 1)
     with answering(forever=(b"",)) as slow, serving({"/metrics": Answer(PAGE)}) as fine:
-        access = HttpAccess(timeout_s=0.1, attempts=1)
+        access = HttpAccess(timeout_s=3, attempts=1)
         with HttpReader(access, lambda _: None) as http:
             said = []
-            for page in range(MOST_TIMEOUTS + 2):
+            for page in range(2):
                 with pytest.raises(InputError) as error:
                     http.read(f"{slow}/metrics?page={page}")
                 said.append(str(error.value))
-            assert "no whole answer within 0.1 s" in said[0]
-            assert "its answers and the pauses between took 2 s together: the rest is not asked for" in said[-1]
+            assert "no whole answer within 3 s" in said[0]
+            assert re.search(
+                r"its answers and the pauses between took \d+ s together: the rest is not asked for", said[1]
+            )
             assert http.read(f"{fine.url}/metrics").text == PAGE
 
 
