@@ -5,9 +5,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any, Literal
 
-from great_expectations.checkpoint import ActionContext, CheckpointResult, ValidationAction
+from great_expectations.checkpoint import ActionContext, CheckpointResult, ValidationAction, actions
 from great_expectations.compatibility.pydantic import PrivateAttr
 from great_expectations.exceptions import GreatExpectationsError
 
@@ -38,6 +39,17 @@ class _Discreet(logging.Filter):
 
 _discreet = _Discreet()
 logging.getLogger("great_expectations.checkpoint.actions").addFilter(_discreet)
+
+
+class _Direct(actions.requests.Session):  # type: ignore[misc] # untyped
+    """Refuses redirects: what an action sends goes to the address in its settings, and to no other one."""
+
+    def get_redirect_target(self, resp: Any) -> None:  # noqa: ANN401 - untyped
+        if resp.is_redirect:
+            raise actions.requests.TooManyRedirects(f"its server redirects to {resp.headers['location']}: name that")
+
+
+actions.requests = SimpleNamespace(**{**vars(actions.requests), "Session": _Direct})  # of these actions alone
 
 
 class RunConfigured(ValidationAction):  # type: ignore[misc] # untyped
@@ -76,10 +88,10 @@ class RunConfigured(ValidationAction):  # type: ignore[misc] # untyped
         return {} if failed else done
 
 
-def configure(actions: Sequence[ValidationAction], given: Sequence[Settings], context: Any) -> list[RunConfigured]:  # noqa: ANN401 - untyped
+def configure(made: Sequence[ValidationAction], given: Sequence[Settings], context: Any) -> list[RunConfigured]:  # noqa: ANN401 - untyped
     """The actions as they are run; what their settings hold, be it by `${NAME}`, is in no log."""
     for name, value in (pair for settings in given for pair in settings.items()):
         if isinstance(value, str) and name not in _PLAIN:
             with suppress(GreatExpectationsError):  # of a variable that is not set
                 _discreet.secrets |= {*list_parts(context.config_provider.substitute_config(value))}
-    return [RunConfigured.of(one) for one in actions]
+    return [RunConfigured.of(one) for one in made]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.terminal import add_json_option, print_answer, show_table, text_width
 from pipeline.errors import ConfigError
+from pipeline.model.number_text import escape_hidden
 from pipeline.progress import Progress
 
 if TYPE_CHECKING:  # they load Arrow and Numba
@@ -70,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
             args.plot.write_bytes(render_simulation(scenario, summaries, args.plot.suffix.removeprefix(".").lower()))
         except OSError as error:
             raise ConfigError(f"{args.plot}: {error.strerror}") from error
-    print_answer(args, describe_scenario(scenario, summaries), lambda: format_summaries(scenario, summaries))
+    document = describe_scenario(scenario, summaries)
+    print_answer(args, document, lambda: escape_hidden(format_summaries(scenario, summaries), keep="\n"))
     return 0
 
 

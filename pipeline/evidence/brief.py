@@ -149,7 +149,7 @@ _SENTENCES = re.compile(r"(?<=[.?!])\s+(?=[A-Z0-9])")
 _SAID_ELSEWHERE = ("the highest broker", "producers wait")  # by `Predicted` and `Effect`
 NOT_PREDICTED = "not predicted"
 _EVEN = 0.005  # a predicted range narrower than this is shown as one number
-WITHDRAWN = "withdrawn: late windows show that there was no incident"
+WITHDRAWN = "withdrawn: by the windows and limits known now there was no incident"
 NOT_JUDGED_ANY_MORE = "no window of its subject is judged any more"
 
 

@@ -19,7 +19,7 @@ from pipeline.errors import ConfigError, StorageError
 from pipeline.verdicts.broker_share import judge_broker_share
 from tests.gates.rows import MINUTE_0_MS, gate_run
 from tests.gates.test_health_gate import EVEN, HOT, LIMITS, MINUTE_MS, shares
-from tests.unit.sources.http_servers import answering, receiving, running
+from tests.unit.sources.http_servers import Answer, answering, receiving, running, serving
 
 
 def judge(windows):
@@ -109,6 +109,16 @@ def test_no_log_has_the_address_of_an_action_or_a_servers_words_without_end(tmp_
     assert "SECRET" not in caplog.text
     assert "\x1b" not in told
     assert len(told) <= 300
+
+
+def test_an_action_follows_no_redirect_and_names_it(tmp_path, caplog):
+    elsewhere = "http://elsewhere.invalid/path"
+    with serving({"/hook": Answer(b"", 302, {"Location": elsewhere})}) as site:
+        slack = {"type": "slack", "name": "chat", "slack_webhook": f"{site.url}/hook"}
+        check_health(with_actions(gate_run(tmp_path), slack), judge([HOT] * 3))
+        assert [path for path, _ in site.asked] == ["/hook"]
+    (told,) = [message for message in caplog.messages if "checkpoint_actions" in message]
+    assert f"its server redirects to {elsewhere}" in told
 
 
 def test_a_server_that_does_not_answer_holds_no_gate(tmp_path, caplog, monkeypatch):

@@ -88,7 +88,7 @@ def test_what_was_told_and_is_not_true_is_withdrawn_and_its_id_is_not_given_agai
     assert first["incident_id"] == end["incident_id"] != again["incident_id"]
     ended = first["incident_id"]
     text = mails(run)[f"{ended}-withdrawn"].get_body(("plain",)).get_content()
-    assert "late windows show that there was no incident" in " ".join(text.split())
+    assert "by the windows and limits known now there was no incident" in " ".join(text.split())
 
 
 def test_a_window_between_two_makes_them_one_and_says_so(tmp_path):

@@ -180,3 +180,12 @@ def test_what_is_wrong_with_a_file(capsys, tmp_path):
         f"partition-health: error: {path}:4:21: cluster.brokers[0].delay_ms: found -5; expected 0 or more",
         f"{path}:10:14: producers[0].config.linger.m: unknown config key; nearest: linger.ms",
     ]
+
+
+def test_no_name_of_a_file_acts_on_the_terminal(capsys, tmp_path):
+    path = tmp_path / "odd.yaml"
+    path.write_text(TINY.replace("Two brokers, one slow.", '"\\e]0;owned\\a\\e[2J"'))
+    assert main(["simulate", str(path), "--seeds", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "\\x1b]0;owned\\x07\\x1b[2J" in out
+    assert "\x1b" not in out

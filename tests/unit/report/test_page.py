@@ -105,7 +105,7 @@ def test_a_broker_above_its_limit_before_the_incident_is_named(config):
     ("state", "value", "said"),
     [
         ("resolved", 1.0, "resolved"),
-        ("withdrawn", 1.0, "withdrawn: late windows show that there was no incident"),
+        ("withdrawn", 1.0, "withdrawn: by the windows and limits known now there was no incident"),
         ("withdrawn", None, "withdrawn: no window of its subject is judged any more"),
     ],
 )
