@@ -24,7 +24,8 @@ from tests.lab.process import PATIENCE_S
 from tests.lab.telemetry.pushed import compile_reporter, format_pages, read_pushes
 
 WHOLE_MS = 10**13  # one window that holds every instant
-RECORD_COUNT, RATE_PER_S = 3000, 400
+RECORD_COUNT, RATE_PER_S = 8000, 400
+"""For 20 s: a client pushes first some seconds after it has connected, on a busy machine ten."""
 SUBSCRIPTION = "interval.ms=1000,metrics=org.apache.kafka.producer."
 
 
@@ -83,7 +84,8 @@ def test_clients_that_push_are_known_by_broker(pushed, as_strimzi):
     assert 0.3 * printed["request-total"] < java["request_count"] <= printed["request-total"]
     assert 0.3 * printed["outgoing-byte-total"] < java["outgoing_bytes"] <= printed["outgoing-byte-total"]
     assert 0 < java["request_latency_max_ms"] <= printed["request-latency-max"]
-    assert java["record_rate_per_s"] == pytest.approx(RATE_PER_S, rel=0.5)
+    # The tool catches up with what it was late with, so that its rate between two pushes may be higher than asked for.
+    assert 0.3 * RECORD_COUNT < java["record_rate_per_s"] * java["covered_ms"] / 1000 < 1.01 * RECORD_COUNT
     assert librdkafka["request_latency_avg_ms"] > 0
     assert librdkafka["request_count"] is None  # it does not push it
     instances = {push.client_id: push.instance_id for push in pushes}
