@@ -11,7 +11,7 @@ recomputation give the same changes.
 3. A window is *calm* when its value is below `resolves_at`. The k-th calm window in a row after the opening
    resolves the incident. A window that was judged and is not calm starts the count again.
 4. A window above whose value is `worsens_by` times the value last reported makes an open incident `worse`; a window
-   that is not calm, `repeat_ms` or more after the last change, makes it `continuing`.
+   that is not calm, `repeat_ms` or more after the last change, makes it `continuing`. Neither while its rule is `warning`.
 5. A window that was not judged (`not_enough_traffic`, `incomplete`, `stale`, or no value) says nothing: it is
    skipped, neither calm nor a break in a row of calm ones. An incident on a cluster gone silent stays open.
 6. A row of calm windows that came late does not end an incident that people know to go on after it: it was open in a
@@ -172,7 +172,7 @@ def _next_state(seen: Verdicts, incident: OpenIncident, policy: IncidentPolicy) 
                 break
             calm_count += policy.is_calm(verdict)
         return "resolved" if calm_count >= policy.k else None
-    if not _is_judged(latest) or latest.value is None:
+    if not _is_judged(latest) or latest.value is None or latest.severity != "critical":
         return None
     before = incident.reported_value
     if latest.is_above and before is not None and times_worse(latest.rule, latest.value, before) >= policy.worsens_by:

@@ -109,6 +109,12 @@ def test_where_small_is_bad_worse_is_smaller_and_the_peak_is_the_smallest(hours,
     assert changes[-1].peak_value == min(hours[: changes[-1].window_start_ms + 1])
 
 
+def test_an_incident_whose_rule_became_a_warning_is_only_told_to_be_over():
+    rows = verdicts("aaAAAABBBCCC...")
+    rows[4:] = [replace(row, severity="warning", verdict=row.verdict.replace("fail", "warn")) for row in rows[4:]]
+    assert [one[:2] for one in told(fold(rows, repeat_ms=3))] == [("new", 2), ("resolved", 14)]
+
+
 @pytest.mark.parametrize(("value", "is_calm"), [(1.09, True), (1.1, False)])
 def test_a_value_at_the_ratio_of_recovery_is_not_calm(value, is_calm):
     (verdict,) = verdicts("-")
