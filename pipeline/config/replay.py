@@ -38,7 +38,7 @@ class Candidate(Section):
         topics: Patterns such as `orders*`; without any, all topics.
         brokers: Changes of brokers, by id.
         brokers_alike: Whether all brokers would answer as fast as the median broker.
-        partitions: Partition count, or a multiple of the topic's as in `x2`; without it the topic's own.
+        partitions: Partition count up to 100000, or a multiple of the topic's as in `x2`, up to `x100`; without it the topic's own.
     """
 
     name: str = Field(min_length=1)
@@ -49,7 +49,7 @@ class Candidate(Section):
     topics: tuple[str, ...] = ()
     brokers: dict[NodeId, CandidateBroker] = Field(default_factory=dict)
     brokers_alike: bool = False
-    partitions: Annotated[str, Field(pattern=r"^(x[1-9][0-9]{0,3}|[1-9][0-9]*)$")] | None = None
+    partitions: Annotated[str, Field(pattern=r"^(x([1-9][0-9]?|100)|[1-9][0-9]{0,4}|100000)$")] | None = None
 
     @field_validator("client", "partitions", mode="before")
     @classmethod

@@ -86,7 +86,7 @@ class KeySettings(Section):
     max_distinct_keys: int = Field(1_000_000, ge=2, le=1 << 28)
     retention: Duration = timedelta(days=30)
     strategies: tuple[Annotated[str, Field(pattern=r"^[\w.]+:\w+$")], ...] = ()
-    partition_counts: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    partition_counts: tuple[Annotated[int, Field(ge=1, lt=2**31)], ...] = ()
 
 
 class Pushgateway(HttpLogin):

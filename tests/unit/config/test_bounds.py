@@ -39,6 +39,11 @@ def named(name):
             (SOUND.replace("]}\n", f"], what_ifs: {{a: {{grow: {{t: {value}}}}}}}}}\n"), "4:", "grow.t: ")
             for value in LONG[:4]
         ),
+        *(
+            (SOUND + f"candidates: [{{name: a, partitions: {value}}}]\n", "5:", "partitions: ")
+            for value in ("100001", "x101", "20000000", "0")
+        ),
+        (SOUND + "keys: {partition_counts: [2147483648]}\n", "5:", "partition_counts"),
         (SOUND + "metrics: {topics: 1e400}\n", "5:", "topics"),
         *(
             (SOUND.replace("]}\n", f"], {given}}}\n"), "4:", where)
