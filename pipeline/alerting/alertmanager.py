@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.alerting import http_request
+from pipeline import http_request
 from pipeline.alerting.message import Content, format_subject, message_of
 from pipeline.alerting.mutes import Mute, read_mutes
 from pipeline.config.mail import Alertmanager

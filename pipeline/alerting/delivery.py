@@ -15,11 +15,11 @@ from email.policy import SMTP
 from pathlib import Path
 from typing import Any
 
-from pipeline.alerting.http_request import describe_words
 from pipeline.alerting.message import WINDOW_HEADER
 from pipeline.config.mail import Smtp
 from pipeline.errors import DeliveryError, UnusableServerError
 from pipeline.files import check_regular, replace_file
+from pipeline.http_request import describe_words
 from pipeline.model.number_text import format_slug
 
 _MOST_ANSWER_BYTES = 65_536

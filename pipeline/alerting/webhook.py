@@ -5,7 +5,6 @@ import logging
 
 import httpx
 
-from pipeline.alerting.http_request import EXCHANGE_ERRORS, REASON_LIMIT, describe_answer, exchange_once
 from pipeline.alerting.message import (
     Content,
     MailSection,
@@ -17,6 +16,7 @@ from pipeline.alerting.message import (
 )
 from pipeline.config.mail import Webhook
 from pipeline.errors import DeliveryError, UnusableServerError
+from pipeline.http_request import EXCHANGE_ERRORS, REASON_LIMIT, describe_answer, exchange_once
 from pipeline.model.incident import AlertMessage
 from pipeline.model.number_text import format_name
 from pipeline.model.window import format_instant

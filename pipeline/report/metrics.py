@@ -10,10 +10,10 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from pipeline.alerting.http_request import EXCHANGE_ERRORS, describe_exchange, exchange_once
 from pipeline.config.sections import Pushgateway, cluster_slug
 from pipeline.errors import DeliveryError, PipelineError
 from pipeline.files import replace_file
+from pipeline.http_request import EXCHANGE_ERRORS, describe_exchange, exchange_once
 from pipeline.model.window import END_OF_TIME_MS
 from pipeline.report.answers import ask_newest
 from pipeline.runs import RunContext

@@ -4,7 +4,6 @@ Each address is asked once, step by step as a client would; after a refused logi
 References: Kafka protocol guide (ApiVersions v0, SaslHandshake v1, SaslAuthenticate v0, Metadata v1), KIP-255, RFC 7628, RFC 6749 4.4.
 """
 
-import asyncio
 import importlib
 import json
 import socket
@@ -61,29 +60,28 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         return self._token
 
     def _ask(self) -> dict[str, Any]:
-        import httpx  # noqa: PLC0415 - a tenth of a second that only a login by OAuth 2 needs
+        # a tenth of a second that only a login by OAuth 2 needs
+        import httpx  # noqa: PLC0415
+
+        from pipeline.http_request import EXCHANGE_ERRORS, exchange_once  # noqa: PLC0415
 
         url, scope = self._settings.sasl_oauthbearer_token_endpoint_url or "", self._settings.sasl_oauthbearer_scope
         form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
         login = (self._settings.sasl_username or "", self._secrets.password or "")
 
-        async def ask() -> bytes:
-            body, client = bytearray(), httpx.AsyncClient(timeout=_TIMEOUT_S, headers={"Accept-Encoding": "identity"})
-            async with asyncio.timeout(_TIMEOUT_S), client, client.stream("POST", url, data=form, auth=login) as reply:
-                reply.raise_for_status()
-                async for part in reply.aiter_raw():
-                    body += part
-                    if len(body) > _MOST_TOKEN_BYTES:
-                        raise ValueError(f"more than {_MOST_TOKEN_BYTES:,} bytes")
-            return bytes(body)
-
         try:
-            answer: dict[str, Any] = json.loads(asyncio.run(ask()))
+            client = httpx.AsyncClient(timeout=_TIMEOUT_S, auth=login)
+            request = client.build_request("POST", url, data=form)
+            reply, body = exchange_once(client, request, _MOST_TOKEN_BYTES, reads_accepted=True)
+            reply.raise_for_status()
+            if len(body) > _MOST_TOKEN_BYTES:
+                raise ValueError(f"more than {_MOST_TOKEN_BYTES:,} bytes")
+            answer: dict[str, Any] = json.loads(body)
             if "access_token" not in answer:
                 raise SourceUnreachableError(f"{url} gives no access_token")
         except httpx.HTTPStatusError as error:
             raise SourceUnreachableError(f"{url} refuses {login[0]}: HTTP {error.response.status_code}") from error
-        except (httpx.HTTPError, TimeoutError, ValueError, TypeError) as error:
+        except (*EXCHANGE_ERRORS, TypeError) as error:
             raise SourceUnreachableError(f"{url} gives no token: {type(error).__name__}: {error}") from error
         return answer
 

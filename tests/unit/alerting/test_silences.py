@@ -99,7 +99,7 @@ def test_an_endless_answer_is_read_to_a_bound(status, reason):
 def answer_with(text, monkeypatch):
     """Alertmanager answers all questions with a text."""
     answer = (httpx.Response(200), text.encode())
-    monkeypatch.setattr("pipeline.alerting.http_request.exchange_once", lambda *_, **__: answer)
+    monkeypatch.setattr("pipeline.http_request.exchange_once", lambda *_, **__: answer)
 
 
 def test_a_silence_until_the_end_of_the_calendar_can_be_described(monkeypatch):
