@@ -68,7 +68,7 @@ class Cluster(section.Section):
         alone = {source.kind for source in sources if source.bears_records and source.completes not in ways}
         if len(alone) > 1 or any(source.is_only_one and ways[source.kind] > 1 for source in sources):
             raise ValueError(
-                "more than one kind of source gives records: keep log_directories, collected, texts of dump_log or one live_cluster; "
+                "more than one kind of source gives records: keep log_directories, collected or one live_cluster; "
                 "only log_directories may have one live_cluster with them"
             )
         return sources

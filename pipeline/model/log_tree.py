@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
 from pipeline.model.log import LogName, Problem, TopicPartition
 
@@ -30,14 +29,6 @@ class LeaderEpoch:
     start_offset: int
 
 
-class TextPart(NamedTuple):
-    """Bytes `[start, end)` of a text."""
-
-    path: str
-    start: int
-    end: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFile:
     path: str
@@ -47,7 +38,6 @@ class SegmentFile:
     time_index_path: str | None = None
     txn_index_path: str | None = None
     is_active: bool = False  # the segment with the highest base offset of its directory, the one a broker appends to
-    dumped_in: TextPart | None = None  # where kafka-dump-log's text of it is, where the file itself is not here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,9 +61,7 @@ class Number(Enum):
     SHARES = "gold.broker_share: size_bytes, share, share_ratio, the three causes, gold.zone_traffic | by offsets: mean bytes per offset; sampled: divided by the rate"
     RECORD_COUNTS = "gold.broker_share: record_count | markers take offsets"
     BATCH_COUNTS = "gold.broker_share: batch_count, chance_ratio, effective_unit_count | by offsets: batches are taken as full, the fewest there can be"
-    LEADER_COUNTS = (
-        "gold.broker_share: leader_count | dump_log: the only broker dumped leads, where no other text names a leader"
-    )
+    LEADER_COUNTS = "gold.broker_share: leader_count"
     PARTITION_SIZES = "gold.partition_health: size_bytes, topic shares"
     KEYS = "heavy_keys, hash_luck and remainder of shares, gold.hash_verdicts, gold.hot_keys, silver.key_traffic | need every record: not with sampling"
     KEYED_REPLAY = "gold.replay_results, gold.replay_brokers, gold.scenario_comparison: records with keys | need every record: not with sampling"

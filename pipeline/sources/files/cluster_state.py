@@ -59,16 +59,6 @@ def with_ids_by_name(
     return replace(tree, directories=tuple(directories)), tuple(problems)
 
 
-def with_named_brokers(history: nouns.ClusterHistory) -> nouns.ClusterHistory:
-    if history.brokers:
-        return history
-    states = (state for timeline in history.partitions.values() for state in timeline.values if state is not None)
-    named = sorted({broker_id for state in states for broker_id in state.replicas})
-    return replace(
-        history, brokers={broker_id: nouns.Timeline.always(nouns.Broker(broker_id=broker_id)) for broker_id in named}
-    )
-
-
 def infer_from_replicas(tree: LogTree) -> nouns.ClusterHistory:
     """One state from the replicas alone, in order of broker: the only one leads; of several, none is known to."""
     held: dict[TopicPartition, list[tuple[int, PartitionDirectory]]] = {}

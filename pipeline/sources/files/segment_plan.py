@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from pipeline.codec.log.index_files import read_time_index
 from pipeline.errors import InputError
 from pipeline.model.log import TopicPartition, fits_topics
-from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory, SegmentFile, TextPart
+from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree, PartitionDirectory, SegmentFile
 from pipeline.model.window import TimeWindow
 from pipeline.sources.records.event_time import TOLERANCE_MS
 
@@ -37,7 +37,6 @@ class SegmentRead:
     next_base_offset: int  # base offset of the partition's next segment with batches, or the active one; -1 for that
     high_watermark: int  # offsets from here on are not committed; -1 unknown
     is_active: bool
-    dumped_in: TextPart | None = None
 
 
 def choose_replicas(
@@ -83,7 +82,6 @@ def _segment_read(directory: LogDirectory, partition: PartitionDirectory, index:
         next_base_offset=-1 if not later or later[0].base_offset is None else later[0].base_offset,
         high_watermark=directory.high_watermarks.get(partition.topic_partition, -1),
         is_active=segment.is_active,
-        dumped_in=segment.dumped_in,
     )
 
 

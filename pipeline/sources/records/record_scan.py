@@ -186,7 +186,7 @@ def plan_segment_tasks(
 def cut_reads(reads: Iterable[SegmentRead], most_bytes: int) -> list[SegmentPart]:
     parts = []
     for read in reads:
-        count = 1 if read.dumped_in is not None else max(1, -(-read.size_bytes // most_bytes))
+        count = max(1, -(-read.size_bytes // most_bytes))
         edges = [read.size_bytes * number // count for number in range(count + 1)]
         parts += [SegmentPart(read, start, end) for start, end in pairwise(edges)]
     return parts

@@ -13,7 +13,6 @@ from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
-from pipeline.sources.files.dumped_logs import scan_dump
 from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.live.settings import FetchRead
 from pipeline.sources.records.event_time import NEIGHBOURS, NO_TIMESTAMP, EventTimes, assign_event_times
@@ -39,11 +38,8 @@ class ScannedSegment:
 def scan_segment(read: SegmentRead, as_of_ms: int) -> ScannedSegment | Problem:
     """Scans a segment up to its size at discovery, with `as_of_ms` as now; a problem for a file that cannot be read."""
     try:
-        if read.dumped_in is None:
-            path = Path(read.path)
-            headers = scan_headers(path, end=min(read.size_bytes, path.stat().st_size))
-        else:
-            headers = scan_dump(read.dumped_in, read.path)
+        path = Path(read.path)
+        headers = scan_headers(path, end=min(read.size_bytes, path.stat().st_size))
     except InputError as error:
         return Problem(path=read.path, position=error.position, reason=error.reason, first_bytes=error.first_bytes)
     except OSError as error:
@@ -97,7 +93,7 @@ def find_contradiction(
 
 def is_cut_short(read: SegmentRead, headers: HeaderScan) -> bool:
     """Whether a scan ended before its file, and batches were behind that: a copy's last one may be half written."""
-    if read.dumped_in is not None or headers.valid_bytes >= min(read.size_bytes, headers.file_bytes):
+    if headers.valid_bytes >= min(read.size_bytes, headers.file_bytes):
         return False
     sound = headers.rows["last_offset"][headers.rows["flaw"] == Flaw.NONE]
     next_offset = int(sound[-1]) + 1 if sound.size else read.base_offset
@@ -111,8 +107,6 @@ def find_unread_time(read: SegmentRead, scanned: ScannedSegment | Problem, as_of
         if not is_cut_short(read, scanned.headers):
             return None
         before_ms = scanned.headers.max_timestamp_ms[scanned.headers.usable][-NEIGHBOURS:]
-    elif read.dumped_in is not None:
-        return None
     start_ms = int(before_ms[before_ms >= 0].min(initial=as_of_ms)) if before_ms.size else 0
     return TimeWindow(start_ms, max(start_ms, _find_next_ms(read, as_of_ms)) + 1)
 

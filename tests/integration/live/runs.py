@@ -4,7 +4,6 @@ import threading
 import time
 from pathlib import Path
 
-from pipeline.codec.tools.tool_text import parse_topics_describe
 from pipeline.config_file import load_config
 from pipeline.model.window import TimeWindow
 from pipeline.sources.files.cluster_state import read_replica_states
@@ -13,7 +12,6 @@ from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.live.plan import plan_fetches
 from pipeline.sources.live.state import read_live_state
 from tests.config_files import write_configuration
-from tests.lab.cluster import run_tool
 from tests.lab.live_traffic import MINUTE_MS, MINUTES, TOPICS
 from tests.lab.process import PATIENCE_S
 from tests.spark.capture_runs import stored
@@ -51,33 +49,12 @@ def live_source(cluster, **settings):
 def write_config(folder, cluster, **clusters):
     disks = {"kind": "log_directories", "paths": [str(b.log_directory) for b in cluster.brokers]}
     live = {"kind": "live_cluster", "bootstrap_servers": cluster.bootstrap}
-    dumps = {"kind": "dump_log", "paths": ["dump.txt"]}
-    described = {"kind": "topics_describe", "path": "topics.txt"}
-    known = {
-        "disks": [disks],
-        "both": [disks, live],
-        "live": [live],
-        "offsets": [{**live, "read": "offsets"}],
-        "dumps": [dumps, described],
-    }
+    known = {"disks": [disks], "both": [disks, live], "live": [live], "offsets": [{**live, "read": "offsets"}]}
     named = {
         name: {"sources": [{**known[kind][0], **more}, *known[kind][1:]], "topics": list(TOPICS)}
         for name, (kind, more) in clusters.items()
     }
     return load_config(write_configuration(folder, named, window="PT1M", keys={"secret": "secret"}))
-
-
-def write_texts(folder, cluster):
-    """What Kafka's tools print of the topics, and of their leaders' segments."""
-    described = cluster.run_tool("kafka-topics", "--describe")
-    (folder / "topics.txt").write_text(described)
-    segments = [
-        str(path)
-        for state in parse_topics_describe(described).partitions
-        if state.topic in TOPICS
-        for path in (cluster.brokers[state.leader_id].log_directory / str(state.topic_partition)).glob("*.log")
-    ]
-    (folder / "dump.txt").write_text(run_tool("kafka-dump-log", "--files", ",".join(segments)))
 
 
 def rows_of(warehouse, name, cluster, *left_out):

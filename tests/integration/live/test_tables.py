@@ -15,15 +15,7 @@ from pipeline.sources.live.connection import connect
 from pipeline.sources.live.plan import choose_slices, plan_fetches
 from pipeline.sources.live.state import read_live_state
 from pipeline.verdicts.rules import describe_verdicts
-from tests.integration.live.runs import (
-    kill_once_talked_to,
-    live_source,
-    rows_of,
-    span_of,
-    wait_until,
-    write_config,
-    write_texts,
-)
+from tests.integration.live.runs import kill_once_talked_to, live_source, rows_of, span_of, wait_until, write_config
 from tests.lab.artifacts import BROKER_VERSION
 from tests.lab.live_traffic import MINUTE_MS, MINUTES, RECORDS, TOPICS
 from tests.lab.process import PATIENCE_S
@@ -40,8 +32,7 @@ NEWEST_ONLY = pytest.mark.parametrize("cluster", [BROKER_VERSION], indirect=True
 @pytest.fixture(scope="module")
 def ingested(spark, cluster, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tables")
-    write_texts(folder, cluster)
-    known = {name: (name, {}) for name in ("disks", "dumps", "both", "live", "offsets")}
+    known = {name: (name, {}) for name in ("disks", "both", "live", "offsets")}
     sampled = ("live", {"sampling": {"partitions": 0.5, "time": 0.5}})
     config = write_config(folder, cluster, **known, sampled=sampled)
     for run in plan_runs(config, span_of(cluster), run_id="test", now_ms=span_of(cluster).end_ms + MINUTE_MS):
@@ -106,24 +97,6 @@ def test_brokers_complete_disks_and_change_nothing_that_those_know(ingested, clu
         source: [row["configs"] for row in brokers[source] if is_newest(row, cluster)] for source in ("both", "live")
     }
     assert configs["both"] == configs["live"]
-
-
-@NEWEST_ONLY
-def test_tables_from_texts_of_the_tools_equal_those_from_the_disks(ingested):
-    """But for what a dump does not print: keys, and a batch's first timestamp."""
-    unknown = ("base_timestamp", "heavy_keys", "hash_luck", "remainder", "without_luck", "chance", "unit")
-    for name in ("silver.record_batches", "silver.partition_traffic", "gold.broker_share", "gold.partition_health"):
-        disks, dumps = (
-            [
-                {column: value for column, value in row.items() if not any(word in column for word in unknown)}
-                for row in rows_of(ingested, name, source)
-            ]
-            for source in ("disks", "dumps")
-        )
-        assert dumps == disks, name
-        assert dumps, name
-    assert rows_of(ingested, "silver.key_traffic", "dumps") == []
-    assert {row["source"] for row in rows_of(ingested, "bronze.window_status", "dumps")} == {"dump_log"}
 
 
 @NEWEST_ONLY

@@ -28,7 +28,6 @@ from pipeline.codec.metrics.exposition import ExpositionReader
 from pipeline.codec.metrics.librdkafka_statistics import parse_librdkafka_statistics
 from pipeline.codec.records.key_table import KeyCounter, RecordTally
 from pipeline.codec.records.record_reader import decode_reply
-from pipeline.codec.tools.dump_text import parse_dumped_segment
 from pipeline.codec.tools.reassignment_text import parse_reassignment, parse_reassignment_status
 from pipeline.codec.tools.tool_text import (
     parse_consumer_groups,
@@ -227,7 +226,6 @@ def load_targets() -> dict[str, Target]:
         "kafka-get-offsets": Target(tool("get-offsets-latest.txt"), _of_text(parse_offsets)),
         "kafka-reassign-partitions": Target(tool("reassign-verify.txt"), _of_text(parse_reassignment_status)),
         "reassignment file": Target((_REASSIGNMENT,), _of_text(parse_reassignment)),
-        "kafka-dump-log": Target(tool("dump-spec-tx-0-batches.txt"), _of_text(parse_dumped_segment)),
         "kafka-consumer-groups": Target((_GROUPS,), _of_text(parse_consumer_groups)),
         "librdkafka statistics": Target((_STATISTICS,), _of_text(parse_librdkafka_statistics)),
         "exporter page": Target((_EXPOSITION,), _of_text(_expose)),

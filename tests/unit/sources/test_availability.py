@@ -14,7 +14,7 @@ from pipeline.config.section import known_kinds
 from pipeline.model.cluster import Broker, ClusterHistory, ConsumerGroupMember, Timeline
 from pipeline.model.log_tree import LogTree
 from pipeline.model.window import TimeWindow
-from pipeline.sources.cluster_reading import iter_availability, read_cluster
+from pipeline.sources.cluster_reading import iter_availability
 from pipeline.sources.files.cluster_rows import count_directories
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.sources.kinds.metrics import (
@@ -24,10 +24,9 @@ from pipeline.sources.kinds.metrics import (
     ProducerMetrics,
     Prometheus,
 )
-from pipeline.sources.kinds.tool_texts import ConsumerGroups, DumpLog, TopicsDescribe
+from pipeline.sources.kinds.tool_texts import ConsumerGroups, TopicsDescribe
 from pipeline.sources.metrics.metric_pages import MetricPage, discover_pages, discover_texts, pages_within
 from pipeline.sources.metrics.metric_source import InstanceSamples, samples_of_pages
-from pipeline.sources.questions import ClusterQuestion
 from pipeline.sources.source import ClusterReading
 from tests.unit.sources.trees import log_directory
 
@@ -76,35 +75,6 @@ def test_disks_of_an_idle_cluster_are_as_recent_as_their_metadata_log():
     newest = {at_ms: LOGS.availability(found, WINDOWS[1], at_ms).newest_ms for at_ms in (None, 7, 95 * S)}
     assert newest == {None: 90 * S, 7: 90 * S, 95 * S: 95 * S}
     assert LOGS.availability(reading(), WINDOWS[1], None).newest_ms is None
-
-
-DESCRIBED = """Topic: t\tTopicId: x\tPartitionCount: 2\tReplicationFactor: 2\tConfigs:
-\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2
-\tTopic: t\tPartition: 1\tLeader: 3\tReplicas: 3,2\tIsr: 3,2
-\tTopic: u\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1
-"""
-
-
-@pytest.mark.parametrize(
-    ("topics", "described", "available", "brokers"),
-    [
-        ((), False, (None, 1, ""), [7]),
-        ((), True, (3, 1, "no dump of t-1, u-0"), [1, 2, 3]),
-        (("u",), True, (1, 0, "no dump of u-0"), [1, 2, 3]),
-        (("u*",), True, (1, 0, "no dump of u-0"), [1, 2, 3]),
-    ],
-)
-def test_dumps_are_expected_of_every_partition_described(tmp_path, topics, described, available, brokers):
-    (tmp_path / "dump.txt").write_text("Dumping /d/t-0/00000000000000000000.log\nLog starting offset: 0\n")
-    (tmp_path / "topics.txt").write_text(DESCRIBED)
-    sources = [DumpLog(kind="dump_log", paths=(tmp_path / "dump.txt",), broker=7)]
-    if described:
-        sources.append(TopicsDescribe(kind="topics_describe", path=tmp_path / "topics.txt"))
-    cluster = Cluster(sources=sources, topics=topics)
-    found = read_cluster(cluster, ClusterQuestion(name="c", topics=topics, windows=WINDOWS, as_of_ms=0))
-    (_, _, row), _ = iter_availability(cluster, found, WINDOWS, None, listed={})
-    assert (row.expected_count, row.arrived_count, row.missing) == available
-    assert [*found.history.state_at(0).brokers] == brokers
 
 
 def test_groups_are_described_when_somebody_cares_to():

@@ -13,7 +13,7 @@ from pipeline.errors import SourceUnreachableError
 from pipeline.sources.kinds import CAPABILITIES, COLUMNS, KINDS, list_given
 from pipeline.sources.kinds.live_cluster import LiveCluster
 from pipeline.sources.kinds.log_directories import LogDirectories
-from pipeline.sources.kinds.tool_texts import DumpLog, GetOffsets
+from pipeline.sources.kinds.tool_texts import GetOffsets
 from pipeline.sources.live.diagnosis import find_address, probe_broker
 from pipeline.sources.live.settings import ClientSettings, Secrets
 from pipeline.tables import TABLES
@@ -73,8 +73,8 @@ def test_paths_are_looked_at(tmp_path):
     found = list(try_source("c", LogDirectories(kind="log_directories", paths=(tmp_path, tmp_path / "gone"))))
     assert [finding.is_ok for finding in found] == [True, False]
     (tmp_path / "a.txt").touch()
-    dumps = DumpLog(kind="dump_log", paths=(tmp_path, tmp_path / "*.txt"))
-    assert [finding.is_ok for finding in try_source("c", dumps)] == [True, True]
+    named = LogDirectories(kind="log_directories", paths=(tmp_path, tmp_path / "*.txt"))
+    assert [finding.is_ok for finding in try_source("c", named)] == [True, True]
     texts = GetOffsets(kind="get_offsets", path=tmp_path / "a.txt")
     assert [finding.name for finding in try_source("c", texts)] == ["c: get_offsets"]  # adds to others only
 

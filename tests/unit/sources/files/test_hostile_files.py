@@ -16,7 +16,6 @@ from pipeline.errors import InputError
 from pipeline.files import MOST_SMALL_BYTES, read_small
 from pipeline.sources.files.cluster_state import read_metadata_ends, read_replica_states
 from pipeline.sources.files.directory_walk import DirectoryWalk
-from pipeline.sources.files.dumped_logs import discover_dumps
 from pipeline.sources.files.log_directories import discover_logs, read_partition_directory, refuse_doubles
 from pipeline.sources.kinds.metrics import ProducerMetrics
 from pipeline.sources.kinds.tool_texts import TopicsDescribe
@@ -73,19 +72,18 @@ def test_an_index_has_a_bound(tmp_path):
 
 
 def test_texts_have_a_bound(tmp_path):
-    for name in ("topics.txt", "dump.txt", "producer/1700000000000.prom"):
+    for name in ("topics.txt", "producer/1700000000000.prom"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         with (tmp_path / name).open("wb") as file:
             file.truncate((1 << 30) + 1)
     described = Described()
     TopicsDescribe(kind="topics_describe", path=tmp_path / "topics.txt").describe(described)
-    dumped = discover_dumps([((tmp_path / "dump.txt",), None)])
     path = str(tmp_path / "producer/1700000000000.prom")
     page = MetricPage(source="s", instance="i", observed_at_ms=0, path=path, kind=ProducerMetrics)
     rows = pa.Table.from_batches([*read_page(page, ExpositionReader())]).to_pylist()
-    reasons = [problem.reason for problem in (*described.problems["topics_describe"], *dumped.tree.problems)]
+    reasons = [problem.reason for problem in described.problems["topics_describe"]]
     reasons += [row["reason"] for row in rows]
-    assert ["MiB, far more than it ever has" in reason for reason in reasons] == [True] * 3
+    assert ["MiB, far more than it ever has" in reason for reason in reasons] == [True] * 2
 
 
 def test_a_segment_truncated_under_the_reader_has_no_markers_there(tmp_path):

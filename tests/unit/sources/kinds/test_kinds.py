@@ -29,10 +29,10 @@ def test_every_file_of_the_folder_has_kinds_and_each_kind_its_own_rank():
     assert {Path(inspect.getfile(source)).stem for source in KINDS.values()} == files
     assert len({source.rank for source in KINDS.values()}) == len(KINDS)
     assert [kind for kind, source in KINDS.items() if source.bears_records] == [
-        *("log_directories", "collected", "live_cluster", "dump_log")
+        *("log_directories", "collected", "live_cluster")
     ]
     live = ("live_cluster", "live_cluster, read: offsets", "live_cluster, with log_directories")
-    texts = ("dump_log", "topics_describe", "log_dirs_describe", "reassign_verify", "consumer_groups")
+    texts = ("topics_describe", "log_dirs_describe", "reassign_verify", "consumer_groups")
     assert ("log_directories", "collected", *live, *texts, "metrics") == COLUMNS
 
 
@@ -49,7 +49,7 @@ def asks_for_a_kind(node: ast.AST) -> bool:
 
 
 def test_nothing_asks_which_kind_a_source_has():
-    examples = ("s.kind == 'dump_log'", "s.kind in {'prometheus'}", "isinstance(s, DumpLog | LiveCluster)")
+    examples = ("s.kind == 'collected'", "s.kind in {'prometheus'}", "isinstance(s, LogDirectories | LiveCluster)")
     assert all(any(map(asks_for_a_kind, ast.walk(ast.parse(example)))) for example in examples)
     asking = [str(path) for path in PATHS if any(map(asks_for_a_kind, ast.walk(ast.parse(path.read_text()))))]
     assert asking == []

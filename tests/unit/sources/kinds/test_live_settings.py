@@ -64,10 +64,10 @@ def test_what_makes_no_sense_is_refused(tmp_path, change, word):
     assert "hunter2" not in str(raised.value)
 
 
-DISKS, DUMPS = {"kind": "log_directories", "paths": ["/logs"]}, {"kind": "dump_log", "paths": ["/d"]}
+DISKS, PARTS = {"kind": "log_directories", "paths": ["/logs"]}, {"kind": "collected", "path": "/d"}
 
 
-@pytest.mark.parametrize("sources", [(LIVE, DUMPS), (LIVE, LIVE), (DISKS, DUMPS), (DISKS, LIVE, LIVE)])
+@pytest.mark.parametrize("sources", [(LIVE, PARTS), (LIVE, LIVE), (DISKS, PARTS), (DISKS, LIVE, LIVE)])
 def test_records_come_from_one_place(tmp_path, sources):
     with pytest.raises(ConfigError, match="more than one kind of source gives records"):
         load(tmp_path, *sources)

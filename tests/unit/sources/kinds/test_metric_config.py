@@ -22,16 +22,14 @@ def test_paths_are_taken_from_the_file_s_folder(tmp_path):
         {"kind": "prometheus", "url": "https://p:9090/prefix", "access": access},
         {"kind": "exporter_urls", "producers": {"a": "http://a/metrics"}, "path": "pages"},
         {"kind": "librdkafka_statistics", "paths": ["stats", "runs/*.json"]},
-        {"kind": "dump_log", "paths": ["dumps"], "broker": 3},
         {"kind": "reassign_verify", "path": "verify.txt"},
         producers={"a": {"linger.ms": 5, "acks": "all"}},
     )
-    server, urls, statistics, dumps, verified = cluster.sources
+    server, urls, statistics, verified = cluster.sources
     assert str(server.access.tls_config.ca_file) == str(tmp_path / "ca.pem")
     assert str(server.access.tls_config.cert_file) == "/etc/c.pem"
     assert urls.path == tmp_path / "pages"
     assert statistics.paths == (tmp_path / "stats", tmp_path / "runs/*.json")
-    assert (dumps.paths, dumps.broker) == ((tmp_path / "dumps",), 3)
     assert verified.path == tmp_path / "verify.txt"
     assert cluster.producers == {"a": {"linger.ms": "5", "acks": "all"}}
 
