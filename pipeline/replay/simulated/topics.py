@@ -111,10 +111,18 @@ class SimulatedTopic:
         return replace(self.error, share=share, batches=math.hypot(self.error.batches, batches))
 
     def share_deviations(self, *, of_brokers: bool) -> list[float]:
-        """The standard deviation of each broker's or partition's share of the log over the seeds."""
+        """The standard deviation of each broker's or partition's share of the log from run to run.
+
+        A few seeds say little about one share p. So its variance is half its own over the seeds, and half what all have in
+        common: p (1 - p), as if batches were drawn one by one.
+        """
         loads = self._sum_by_broker(CELL_LOG_BYTES) if of_brokers else self.cells(CELL_LOG_BYTES)
-        sums = np.maximum(loads.sum(axis=1, keepdims=True), 1)
-        deviations: list[float] = (loads / sums).std(axis=0, ddof=1 if len(loads) > 1 else 0).tolist()
+        shares = loads / np.maximum(loads.sum(axis=1, keepdims=True), 1)
+        own, drawn = (
+            shares.var(axis=0, ddof=1 if len(loads) > 1 else 0),
+            shares.mean(axis=0) * (1 - shares.mean(axis=0)),
+        )
+        deviations: list[float] = np.sqrt((own + drawn * own.sum() / (drawn.sum() or 1.0)) / 2).tolist()
         return deviations
 
     def _sum_by_broker(self, column: int) -> Ints:

@@ -182,6 +182,23 @@ def scatter(simulated, points):
     return SimulatedTopic(simulated.recorded, runs)
 
 
+def test_a_share_s_deviation_is_known_from_few_seeds(truth, in_use):
+    """What chance moves a share by is told within 15 %: ten seeds of one partition alone would tell it within 24 %."""
+    draws, batches, partitions = np.random.default_rng(1), 800, 12
+    first, *_ = in_use.runs.values()
+    off = []
+    for _ in range(100):
+        runs = {}
+        for seed in range(10):
+            cells = np.zeros((partitions, first.cells.shape[1]), np.int64)
+            cells[:, CELL_LOG_BYTES] = 1_000 * draws.multinomial(batches, [1 / partitions] * partitions)
+            runs[seed] = dataclasses.replace(first, cells=cells)
+        off += SimulatedTopic(truth, runs).share_deviations(of_brokers=False)
+    true = math.sqrt((partitions - 1) / batches) / partitions
+    assert np.std(off) < 0.15 * true
+    assert np.mean(off) == pytest.approx(true, rel=0.03)
+
+
 def test_a_bar_is_never_wider_than_3_5_points_and_a_wide_range_is_not_trusted(truth, in_use):
     wide = scatter(in_use, 10)
     tested = back_test(truth, wide, (), None, Concerns())
