@@ -218,12 +218,15 @@ def plan_simulations(
 
 def _iter_variants(group: SessionGroup, candidates: Sequence[Candidate]) -> Iterator[GroupVariant | None]:
     first_of: dict[object, int] = {}
-    count = sum(len(topic.leaders) for topic in group.topics)
+    own_count = sum(len(topic.leaders) for topic in group.topics)
+    most = min(MOST_PARTITIONS, MOST_QUEUES // len(group.sessions))
     for number, candidate in enumerate(candidates):
         if not any(candidate.fits(topic.topic) for topic in group.topics):
             yield None
             continue
-        if count > min(MOST_PARTITIONS, MOST_QUEUES // len(group.sessions)):
+        new_count = sum(candidate.partition_count(len(topic.leaders)) for topic in group.topics)
+        if own_count > most or new_count > 2 * most:  # one that doubles them always fits
+            count = max(own_count, new_count)
             told = f"topics of its producers ({len(group.sessions):,}) have {count:,} partitions in all, too many to simulate"
             yield GroupVariant((), number, told)
             continue

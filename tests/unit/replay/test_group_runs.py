@@ -245,6 +245,19 @@ def test_producers_that_wait_on_one_broker_have_no_more_queues_than_memory_holds
     assert [bool(variant.producers) for variant in plan.variants[0]] == [is_simulated] * 2
 
 
+@pytest.mark.parametrize(
+    ("partitions", "count", "is_simulated"),
+    [("x2", 1, True), ("x7", 1, False), ("6000", 1, True), ("6001", 1, False), ("2000", 20, True), ("2001", 20, False)],
+)
+def test_a_candidate_with_too_many_partitions_is_not_simulated(partitions, count, is_simulated):
+    """Memory goes with the partitions that it asks for."""
+    unit = make_group(*(make_traffic(1, producer_id=number) for number in range(count)))
+    topics = tuple(dataclasses.replace(topic, leaders=(1,) * 1_000) for topic in unit.topics)
+    more = Candidate(name="more", partitions=partitions)
+    plan = plan_simulations([dataclasses.replace(unit, topics=topics)], (more,), (1,))
+    assert [bool(variant.producers) for variant in plan.variants[0]] == [True, is_simulated]
+
+
 def test_a_topic_of_too_many_partitions_is_not_replayed():
     """One folder of a large number makes a topic large."""
     leaders = {(0, "small", ""): {0: 1, 2_999: 1}, (0, "large", ""): {0: 1, 3_000: 1}}
