@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.terminal import add_json_option, print_answer, show_table, text_width
 from pipeline.errors import ConfigError
+from pipeline.model.log import fits_topics
 from pipeline.model.promise import Trust
 from pipeline.model.window import milliseconds_of
 from pipeline.tables import Table
@@ -115,7 +116,7 @@ def describe_replay(run: RunContext, *, notes: Sequence[str] = ()) -> Row:
     brokers, partitions = _by_candidate(run, REPLAY_BROKERS), _by_candidate(run, REPLAY_RESULTS)
     order = {candidate.name: number for number, candidate in enumerate(run.config.candidates, 1)}
     comparison = sorted(
-        run.rows(SCENARIO_COMPARISON, run.windows),
+        (row for row in run.rows(SCENARIO_COMPARISON, run.windows) if fits_topics(row["topic"], run.cluster.topics)),
         key=lambda row: (row["topic"], row["window_start"], row["topic_id"], order.get(row["candidate"], 0)),
     )
     # bytes that shares are of, by topic: bytes in the log if batches were simulated for every candidate, else of records.
@@ -241,7 +242,8 @@ def _describe_trust(in_use: Row, results: Sequence[Row]) -> list[str]:
         lines.append(f"{shares}, records per batch x {batches}, mean latency x {latency}")
     for name, subject in TRUSTS.items():
         lines += [f"{subject}: {in_use[name]}"] if in_use[name] else []
-        lines += [f"{one['candidate']}, {subject}: {one[name]}" for one in results if one[name] != in_use[name]]
+        others = (one for one in results if one[name] not in (None, in_use[name]))
+        lines += [f"{one['candidate']}, {subject}: {one[name]}" for one in others]
     lines += [f"assumed: {text}" for text in in_use["assumptions"]]
     width = text_width(_WIDTH)
     return [textwrap.fill(line, width, initial_indent="  ", subsequent_indent="    ") + "\n" for line in lines]

@@ -139,7 +139,7 @@ def test_the_text_has_a_table_per_topic():
     }  # fmt: skip  # fields of a value, several a line
     unknown = {
         **result, "candidate": "sarama", "is_baseline": False, "is_as_in_use": False, "trust": "not trustworthy: keys alone",
-        "direction_trust": "not trustworthy: it is small",
+        "direction_trust": "not trustworthy: it is small", "batches_trust": None,
         "brokers": [{"broker_id": 1, "observed_bytes_share": 0.76, "predicted_bytes_share": none}],
     }  # fmt: skip  # fields of a value, several a line
     text = format_replay({"window": "w", "results": [result, unknown], "notes": ["a note"]})
@@ -157,6 +157,7 @@ def test_the_text_has_a_table_per_topic():
         "records per batch: trusted",
         "latency: not trustworthy: a wait",
     ]
+    assert "None" not in text
     assert "assumed: one partition" in text
     assert text.endswith("note: a note\n")
 

@@ -18,7 +18,7 @@ def row_of(table, **values):
     return dict.fromkeys(column.name for column in table.columns) | TOPIC | values
 
 
-def describe(log_shares):
+def describe(log_shares, topics=()):
     """The results over two brokers, with shares of records' bytes, and of bytes in the log where they are not None."""
     rows = {table: [] for table in (SCENARIO_COMPARISON, REPLAY_BROKERS, REPLAY_RESULTS)}
     for candidate, log_share in log_shares.items():
@@ -39,6 +39,7 @@ def describe(log_shares):
     run = SimpleNamespace(
         rows=lambda table, _: rows.get(table, []), windows=(), span=TimeWindow(0, 60_000),
         window_at=lambda start_ms: TimeWindow(start_ms, start_ms + 60_000), config=SimpleNamespace(candidates=()),
+        cluster=SimpleNamespace(topics=topics),
     )  # fmt: skip  # fields of a value, several a line
     return describe_replay(run)["results"]
 
@@ -59,3 +60,8 @@ def test_shares_of_a_topic_are_of_the_same_bytes_and_named(log_shares, kind, obs
         assert broker["predicted_bytes_share"]["median"] == predicted
     whole = {partition["observed_bytes_share"] for result in results for partition in result["partitions"]}
     assert whole == {1.0}
+
+
+def test_topics_that_were_not_asked_for_are_not_said_to_have_no_records():
+    shares = {"in-use": 0.142, "sticky": 0.142}
+    assert [len(describe(shares, topics)) for topics in (["orders"], ["clicks"])] == [2, 0]
