@@ -18,12 +18,14 @@ from great_expectations.core.metric_domain_types import MetricDomainTypes
 from great_expectations.core.suite_parameters import SuiteParameterDict
 from great_expectations.datasource.fluent.pandas_datasource import DataFrameAsset, PandasDatasource
 from great_expectations.exceptions import SuiteParameterError
+from great_expectations.exceptions.exceptions import ValidationActionRegistryRetrievalError
 from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.render import LegacyDiagnosticRendererType, LegacyRendererType, RenderedStringTemplateContent
 from great_expectations.render.renderer.renderer import renderer
 
+from expectations.configured_actions import Settings, configure
 from expectations.suite_files import list_suites, read_suite
-from pipeline.errors import GateBrokenError
+from pipeline.errors import ConfigError, GateBrokenError
 from pipeline.model.window import format_instant, milliseconds_of
 
 MAX_ROWS = 20  # rows of evidence kept per check
@@ -150,6 +152,8 @@ class ExpectWindowsToBePresent(SqlExpectation):
 
 
 _ROWS = "rows of the windows checked"
+_TYPES = "slack, email, microsoft, opsgenie, pagerduty, sns, and those of expectations/actions.py"
+_BROKEN_TYPE = "api"  # its requests have a list of dictionaries as their body, which no HTTP library takes
 
 
 class RowsValidationDefinition(gx.ValidationDefinition):
@@ -190,19 +194,31 @@ def _validation_definition(suite_name: str) -> RowsValidationDefinition:
 
 
 def run_checkpoint(
-    gate: str, rows: Mapping[str, pa.Table], parameters: Mapping[str, Any], actions: Sequence[ValidationAction] = ()
+    gate: str,
+    rows: Mapping[str, pa.Table],
+    parameters: Mapping[str, Any],
+    actions: Sequence[ValidationAction] = (),
+    configured: Sequence[Settings] = (),
 ) -> CheckpointResult:
-    """Runs a gate's Checkpoint and its actions; `GateBrokenError` for a `$PARAMETER` without value."""
-    checkpoint = gx.Checkpoint(
-        name=gate,
-        validation_definitions=[_validation_definition(name) for name in rows],
-        actions=list(actions),
-        result_format={
-            "result_format": "SUMMARY",
-            "partial_unexpected_count": MAX_ROWS,
-            "unexpected_index_column_names": [ROW],
-        },
-    )
+    """Runs a gate's Checkpoint and actions; `GateBrokenError` for a `$PARAMETER` without value, `ConfigError` for an action."""
+    if any(settings.get("type") == _BROKEN_TYPE for settings in configured):
+        raise ConfigError(
+            f"`checkpoint_actions`: Great Expectations {gx.__version__} cannot send by `api`; known: {_TYPES}"
+        )
+    try:
+        checkpoint = gx.Checkpoint(
+            name=gate,
+            validation_definitions=[_validation_definition(name) for name in rows],
+            actions=[*actions, *configured],
+            result_format={
+                "result_format": "SUMMARY",
+                "partial_unexpected_count": MAX_ROWS,
+                "unexpected_index_column_names": [ROW],
+            },
+        )
+    except (ValidationActionRegistryRetrievalError, ValueError) as error:
+        raise ConfigError(f"`checkpoint_actions` of gate {gate}: {error} Known types: {_TYPES}") from error
+    checkpoint.actions = [*actions, *configure(checkpoint.actions[len(actions) :], configured, get_context())]
     stored = get_context().checkpoints
     if any(one.name == gate for one in stored.all()):  # of an earlier run in this process
         stored.delete(gate)

@@ -59,7 +59,7 @@ def run_gate(
     parameters: Mapping[str, Any] = NOTHING,
     actions: Sequence[ValidationAction] = (),
 ) -> tuple[SuiteReport, ...]:
-    """Runs a gate's Checkpoint: suites, actions, Data Docs; `GateBrokenError` if a check raised."""
+    """Runs a gate's Checkpoint: suites, actions, Data Docs, the configuration's; `GateBrokenError` if a check raised."""
     load_statistics_later()
     from expectations.actions import WriteDataDocs, write_data_docs  # takes two seconds
     from expectations.checkpoints import run_checkpoint
@@ -71,7 +71,7 @@ def run_gate(
         reports.extend(make_reports(result, rows))
         write_data_docs(run, reports)
 
-    run_checkpoint(name, rows, parameters, [*actions, WriteDataDocs.by(write)])
+    run_checkpoint(name, rows, parameters, [*actions, WriteDataDocs.by(write)], run.config.checkpoint_actions)
     return tuple(reports)
 
 

@@ -142,6 +142,7 @@ class PipelineConfig(section.Section):
         late_after: A run that has not ended this long after it was queued is reported as late.
         clusters: Kafka clusters by name.
         candidates: Clients and settings that recorded traffic is replayed through; by default a built-in set.
+        checkpoint_actions: Further actions of every gate's Checkpoint, as Great Expectations writes them: `type`, `name` and so on.
         replay: How the replay runs.
         mail: Mails, webhooks and alerts about incidents.
         spark: Where Spark runs.
@@ -166,6 +167,7 @@ class PipelineConfig(section.Section):
     late_after: section.Duration = timedelta(hours=1)
     clusters: dict[str, Cluster] = Field(min_length=1)
     candidates: tuple[Candidate, ...] = DEFAULT_CANDIDATES
+    checkpoint_actions: tuple[dict[str, Any], ...] = ()
     replay: Replay = Replay()
     mail: Mail = Mail()
     spark: Spark = Spark()
