@@ -151,7 +151,10 @@ def _read_frames(source, other):
     """Whole frames of a connection until it ends; then the other one ends, too."""
     with suppress(OSError), source.makefile("rb") as stream:
         while len(header := stream.read(4)) == 4:
-            yield stream.read(_LENGTH.unpack(header)[0])
+            (length,) = _LENGTH.unpack(header)
+            if len(frame := stream.read(length)) < length:  # it ended amid one
+                break
+            yield frame
     for end in (source, other):
         with suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)
