@@ -8,16 +8,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from confluent_kafka import Producer
+
 from tests.lab.artifacts import class_path, client_artifacts, exporter_artifacts
 from tests.lab.clients import PERF_TOOL, PRODUCERS, QUIET, exporter_agent
 from tests.lab.cluster import Cluster, start_cluster
 from tests.lab.node_folders import BROKER_RULES, CLIENT_RULES
-from tests.lab.process import PATIENCE_S, Process, free_ports, start_java, start_program, wait_until_ready
+from tests.lab.process import PATIENCE_S, Process, free_ports, start_java, start_program, wait_until, wait_until_ready
 from tests.lab.prometheus import Job, Prometheus, start_prometheus
 from tests.lab.scraper import Target, scraping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 WINDOW_MS = 50_000
@@ -122,6 +124,7 @@ def watch_producers(
         )
         for topic in topics:
             cluster.create_topic(topic, "0,1,2")
+        _send_first(cluster, topics)
         watched = Watched(cluster, prometheus, folder)
         stack.callback(lambda: [process.stop() for process in watched.producers.values()])
         for topic, (client, exporter) in PERF_CLIENTS.items():
@@ -130,7 +133,12 @@ def watch_producers(
         watched.producers[RDKAFKA_TOPIC] = _start_rdkafka(watched)
         for process in watched.producers.values():
             wait_until_ready(process)
-        # A counter that nobody scraped before its first byte has no known increase: its window would miss those bytes.
+        # A counter that nobody scraped before the window has no known increase: its window would miss bytes.
+        for topic in topics:
+            series = f'group by (instance) ({{job="brokers",topic="{topic}"}})'
+            wait_until(
+                lambda query=series: len(prometheus.query(query)) == len(cluster.brokers), series, prometheus.process
+            )
         prometheus.wait_until_scraped("brokers", len(cluster.brokers))
         prometheus.wait_until_scraped("producers", len(PERF_CLIENTS))
         ready_ms = time.time_ns() // 1_000_000 + LEAD_MS
@@ -144,6 +152,15 @@ def watch_producers(
                 process.wait(PATIENCE_S)
         time.sleep(max(0.0, watched.end_ms / 1000 + SCRAPE_S - time.time()))
         yield watched
+
+
+def _send_first(cluster: Cluster, topics: Iterable[str]) -> None:
+    """A record to each partition, so that brokers count each topic before the window: a scrape that fails in it costs nothing."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for topic in topics:
+        for broker in cluster.brokers:
+            producer.produce(topic, b"first", partition=broker.node_id)
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def _start_perf_tool(watched: Watched, topic: str, client: str, agent: str) -> Process:
