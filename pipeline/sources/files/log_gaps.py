@@ -17,6 +17,7 @@ from pipeline.model.cluster import NO_LEADER, ClusterHistory, ClusterState, Repl
 from pipeline.model.log import Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import KAFKA_TOPICS, DirectoryKind, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.window import LATEST_MS, NS_PER_MS, TimeWindow
+from pipeline.sources.files.cluster_rows import TIERED
 from pipeline.sources.files.cluster_state import read_log_end_offset, scan_tail
 from pipeline.sources.files.log_directories import COPY
 from pipeline.sources.files.log_lookup import look_up_offset
@@ -37,7 +38,7 @@ def find_cut_logs(
     """Of logs whose first segments are gone, the time their records may be of: until the first batch left, none later than `as_of_ms`.
 
     Of a log that retention emptied they are older than the shortest `retention.ms` that the topic had since `start_ms`, if it
-    had one all the time, and no `retention.bytes`.
+    had one all the time, and neither `retention.bytes` nor tiered storage, where a local log is emptied sooner.
     """
     gaps = {}
     for _, partition in choose_replicas(tree, history.state_at(as_of_ms).leaders, topics):
@@ -50,7 +51,8 @@ def find_cut_logs(
             continue
         if segment is None:  # retention left nothing
             configs = history.topic_configs.get(partition.topic, Timeline()).list_values(start_ms, as_of_ms)
-            by_time = [retention_ms(one) for one in configs if one and one.get("retention.bytes", "-1") == "-1"]
+            timed = [one for one in configs if one and one.get("retention.bytes", "-1") == "-1"]
+            by_time = [retention_ms(one) for one in timed if one.get(TIERED) != "true"]  # else younger ones go, too
             kept_ms = min([one or 0 for one in by_time], default=0) if len(by_time) == len(configs) else 0
             if (until_ms := begun_ms - kept_ms) > start_ms:
                 gaps[partition.topic_partition] = TimeWindow(0, until_ms)

@@ -195,6 +195,23 @@ def test_what_retention_took_of_an_idle_log_is_older_than_its_retention(tmp_path
     assert find_gaps(tree, retention_ms="4000", retention_bytes="1000") == {A: TimeWindow(0, START_MS + 9000)}
 
 
+def test_what_tiered_storage_took_from_a_local_log_is_missing(tmp_path):
+    """`local.retention.ms` empties it long before `retention.ms`: its load was missing silently."""
+    write_log(tmp_path / "d", "a-0", 50, START_MS)
+    (tmp_path / "d/a-0" / f"{50:020d}.log").write_bytes(b"")
+    tree, week = discover_logs([tmp_path / "d"]), {"retention.ms": "604800000", "local.retention.ms": "1000"}
+    found = [
+        find_cut(
+            tree,
+            Timeline.always(week | {"remote.storage.enable": is_tiered}),
+            start_ms=START_MS,
+            as_of_ms=START_MS + 9000,
+        )
+        for is_tiered in ("true", "false")
+    ]
+    assert found == [{A: TimeWindow(0, START_MS + 9000)}, {}]
+
+
 def test_what_a_topic_lost_while_its_retention_was_short_is_missing(tmp_path):
     """Who purges a topic sets `retention.ms=1000` for some minutes, and then what it was before: its load was missing silently."""
     write_log(tmp_path / "d", "a-0", 50, START_MS)
