@@ -7,9 +7,11 @@ import pyarrow.compute as pc
 
 from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
-from pipeline.model.log import Problem
+from pipeline.model.cluster import ClusterHistory
+from pipeline.model.log import Problem, fits_topics
+from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.number_text import format_span
-from pipeline.model.window import DAY_MS, HOUR_MS, MINUTE_MS, TimeWindow, instant_of, milliseconds_of
+from pipeline.model.window import DAY_MS, HOUR_MS, LATEST_MS, MINUTE_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import RunContext
 from pipeline.sources.cluster_reading import iter_availability
 from pipeline.sources.metrics.metric_source import MetricReading
@@ -23,9 +25,13 @@ from pipeline.storage.tables_on_disk import table_path
 from pipeline.storage.window_status import StoredWindows, committed_windows
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
+from pipeline.tables.values import tuples_of
 from pipeline.transforms.traffic import find_covered_less, find_known_less
 
 Expired = dict[str, set[TimeWindow]]  # by source, windows of which it gives less than is stored
+_LAST_TOPICS = """
+    SELECT DISTINCT topic, topic_id FROM traffic
+    WHERE record_count > 0 AND window_start = (SELECT max(window_start) FROM traffic)"""
 LATE_MS = HOUR_MS  # how late a run may come and still observe the state of its window: schedules slip
 
 
@@ -79,12 +85,13 @@ def commit_windows(
     run: RunContext, given: IngestInput, stored: StoredWindows, expired: Expired, versions: dict[str, int]
 ) -> dict[str, int]:
     newest_ms = pc.max(given.window_sums["max_timestamp_ms"]).as_py()
-    unknown = _list_unknown_leaders(run)
+    unknown, deleted = _list_unknown_leaders(run), _list_deleted(run, given.reading)
     rows = []
     for window, source, brought in iter_availability(
         run.cluster, given.reading, run.windows, newest_ms, listed=given.metrics.listed, samples=given.instances
     ):
-        missing = unknown[window.start_ms] if source == given.reading.record_source else []
+        is_of_records = source == given.reading.record_source
+        missing = [*deleted.get(window.start_ms, ()), *unknown[window.start_ms]] if is_of_records else []
         available = brought.without(missing, len(missing))
         is_expired = window in expired.get(source, set())
         counts = stored.row_counts if is_expired else given.row_counts
@@ -120,6 +127,41 @@ def _list_unknown_leaders(run: RunContext) -> dict[int, list[str]]:
         led = f" in leader epoch {epoch}" if epoch >= 0 else ""
         unknown[start_ms].append(f"{topic}-{number} (who led{led} is not known)")
     return unknown
+
+
+def _list_deleted(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]:
+    """By window, topics that were there with traffic, by the newest window before, and are gone: their logs went with what they got.
+
+    Of what was collected nothing is lost but in the window in which a topic was deleted.
+    """
+    history, asked = reading.history, None if reading.live is None else reading.live.state
+    if (asked is None and history.newest_ms is None) or not run.span.start_ms:
+        return {}  # no source says of topics that they were deleted, or there is no window before
+    keys = history.partitions if asked is None else asked.in_scope
+    states = {key.topic: history.partitions[key].at(LATEST_MS) for key in keys}
+    ids = {topic: state.topic_id or "" for topic, state in states.items() if state}
+    before = TimeWindow(max(0, run.span.start_ms - max(DAY_MS, run.window_ms)), run.span.start_ms)
+    last = run.query(_LAST_TOPICS, (before,), traffic=PARTITION_TRAFFIC)
+    deleted: dict[int, list[str]] = defaultdict(list)
+    for topic, topic_id in sorted(tuples_of(last, "topic", "topic_id")):
+        is_here = topic in ids and (not topic_id or ids[topic] in {"", topic_id})
+        is_denied = asked is not None and topic in asked.failures.topics
+        if is_here or is_denied or topic in KAFKA_TOPICS or not fits_topics(topic, run.cluster.topics):
+            continue
+        gone_ms = _find_deletion(history, topic, topic_id)
+        for window in run.windows:
+            if window.start_ms < gone_ms and (reading.collected is None or gone_ms < window.end_ms):
+                deleted[window.start_ms].append(topic)
+    lost = "topics were deleted, or made anew, and what they got since the window before is lost (`topics` leaves topics out):"
+    return {start_ms: [name_some(lost, names)] for start_ms, names in deleted.items()}
+
+
+def _find_deletion(history: ClusterHistory, topic: str, topic_id: str) -> int:
+    """When a topic was deleted; where that is not known, when the state began to be."""
+    timelines = [timeline for key, timeline in history.partitions.items() if key.topic == topic]
+    changes = (change for one in timelines for change in zip(one.values, one.moments_ms[1:], strict=False))
+    ends_ms = (until_ms for state, until_ms in changes if state and state.topic_id == topic_id)
+    return max(ends_ms, default=history.known_since_ms or 0)
 
 
 _RECENT_MS = 3 * MINUTE_MS  # before the newest window's end: a broker that leaves is emptied before

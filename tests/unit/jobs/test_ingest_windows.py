@@ -1,20 +1,36 @@
 """Which window an observation belongs to, and what a window lacks whose leaders are not known. Oracle: written by hand."""
 
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pyarrow as pa
 import pytest
 
 from pipeline.cli.run import list_undone
 from pipeline.config_file import load_config
 from pipeline.errors import NothingUsableError
 from pipeline.jobs import ingest
-from pipeline.jobs.ingest.windows import _list_unknown_leaders, describe_other_lengths, find_newest_window
+from pipeline.jobs.ingest.windows import (
+    _list_unknown_leaders,
+    commit_windows,
+    describe_other_lengths,
+    find_newest_window,
+)
+from pipeline.model.cluster import CLUSTER_METADATA, LIVE_CLUSTER, Broker, ClusterHistory, Timeline
+from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import plan_runs
+from pipeline.sources.live.reading import LiveReading
 from pipeline.sources.questions import SourceAvailability
+from pipeline.sources.source import ClusterReading
 from pipeline.storage.tables_on_disk import ensure_tables
+from pipeline.storage.window_status import StoredWindows
 from pipeline.tables.bronze import WINDOW_STATUS
 from pipeline.tables.silver import PARTITION_TRAFFIC
 from tests.config_files import write_configuration
 from tests.table_rows import zero_row
+from tests.unit.sources.live.test_live_state import SOURCE, partition, state
 
 MINUTE_MS = 60_000
 START_MS = 1_795_251_600_000
@@ -85,6 +101,119 @@ def test_partitions_whose_leader_is_not_known_are_named(tmp_path):
 def test_a_window_lacks_the_partitions_whose_leader_is_not_known(brought, names, expected, missing):
     found = brought.without(names, len(names))
     assert (found.expected_count, found.arrived_count, found.missing) == (expected, brought.arrived_count, missing)
+
+
+def find_missing(run, reading):
+    """What each of a run's windows lacks, by minute, of a source that brought all the rest."""
+    given = SimpleNamespace(
+        reading=reading,
+        metrics=SimpleNamespace(listed={}),
+        instances=(),
+        row_counts=Counter(),
+        window_sums=pa.table({"max_timestamp_ms": [run.as_of_ms]}),
+        problems={},
+    )
+    commit_windows(run, given, StoredWindows(), {}, {})
+    rows = {row["window_start"]: row for row in run.rows(WINDOW_STATUS, run.windows)}
+    told = {(one.start_ms - START_MS) // MINUTE_MS: rows[instant_of(one.start_ms)] for one in run.windows}
+    assert all(bool(row["missing"]) is (row["arrived_count"] < row["expected_count"]) for row in told.values())
+    return {minute: row["missing"] for minute, row in told.items() if row["missing"]}
+
+
+def had_traffic(run, *topics, minute=0, record_count=1):
+    ensure_tables(run.warehouse)
+    fields = {"topic_id": "old", "record_count": record_count}
+    rows = [zero_row(PARTITION_TRAFFIC, window(minute).start_ms, topic=topic, **fields) for topic in topics]
+    run.replace(PARTITION_TRAFFIC, rows, (window(minute),))
+
+
+LOST = "topics were deleted, or made anew, and what they got since the window before is lost (`topics` leaves topics out): t"
+OLD, NEW = (partition(topic_id=one) for one in ("old", "new"))
+
+
+def told_by_disks(*changes, since_ms=0, collected=None):
+    """Topic `t` as a metadata log tells it: states from so many minutes on."""
+    moments_ms = tuple(int(START_MS + minute * MINUTE_MS) for minute, _ in changes)
+    timelines = {TopicPartition("t", 0): Timeline(moments_ms, tuple(one for _, one in changes))} if changes else {}
+    history = ClusterHistory(
+        state_source=CLUSTER_METADATA,
+        known_since_ms=since_ms,
+        newest_ms=window(2).end_ms,
+        partitions=timelines,
+        brokers={1: Timeline((0,), (Broker(broker_id=1),))},
+    )
+    counts = {"directory_counts": {1: 1}, "collected": collected}
+    return ClusterReading(record_source="log_directories", history=history, **counts)
+
+
+@pytest.mark.parametrize(
+    ("changes", "lacking"),
+    [
+        (((-9, OLD), (2.5, None)), {1, 2}),  # deleted
+        (((-9, OLD), (1.5, None)), {1}),  # before the second window began
+        (((-9, OLD), (0.9, None)), set()),  # before the first one did
+        (((-9, OLD), (2.5, None), (2.6, NEW)), {1, 2}),  # made anew
+        (((-9, OLD), (9, None), (9.1, NEW)), {1, 2}),  # after the windows, before the disks were read
+        (((-9, OLD),), set()),
+        (((-9, OLD), (2.5, partition(2, 8, topic_id="old"))), set()),  # another leads it
+    ],
+)
+def test_a_topic_with_traffic_that_is_gone_from_disks_is_missing_in_windows_in_which_it_was(tmp_path, changes, lacking):
+    """What it got went with its log, and the window counted as complete."""
+    run = plan(tmp_path, 1, 2, window(2).end_ms)
+    had_traffic(run, "t")
+    assert find_missing(run, told_by_disks(*changes)) == dict.fromkeys(lacking, LOST)
+
+
+@pytest.mark.parametrize(("deleted_in", "lacking"), [(1, {1}), (2, {2}), (3, set())])
+def test_what_a_deleted_topic_got_in_windows_before_was_collected(tmp_path, deleted_in, lacking):
+    run = plan(tmp_path, 1, 2, window(2).end_ms)
+    had_traffic(run, "t")
+    changes = (-9, OLD), (deleted_in + 0.5, None)
+    assert find_missing(run, told_by_disks(*changes, collected=object())) == dict.fromkeys(lacking, LOST)
+
+
+def test_a_topic_deleted_before_the_metadata_log_begins_is_missing_in_windows_before(tmp_path):
+    run = plan(tmp_path, 1, 2, window(2).end_ms)
+    had_traffic(run, "t")
+    assert find_missing(run, told_by_disks(since_ms=window(1).start_ms + 1)) == {1: LOST}
+
+
+@pytest.mark.parametrize(
+    ("here", "denied", "topics", "lacking"),
+    [
+        ({}, {}, (), {1, 2}),
+        ({"t": NEW}, {}, (), {1, 2}),
+        ({"t": OLD}, {}, (), set()),
+        ({"t": OLD}, {"forgotten": "deleted while it was read"}, (), {1, 2}),
+        ({"t": partition(topic_id=None)}, {}, (), set()),  # brokers that know no ids
+        ({}, {"t": "denied"}, (), set()),  # it is missing by another reason
+        ({}, {}, ("!t",), set()),
+    ],
+)
+def test_a_topic_with_traffic_that_a_live_cluster_has_no_more_is_missing(tmp_path, here, denied, topics, lacking):
+    given = {"sources": [{"kind": "live_cluster", "bootstrap_servers": ["b:1"]}], "topics": topics}
+    run = plan(tmp_path, 1, 2, window(2).end_ms, **given)
+    had_traffic(run, "t", "__consumer_offsets")
+    partitions = {TopicPartition(topic, 0): one for topic, one in here.items()}
+    known = {key: Timeline.always(one) for key, one in partitions.items()}
+    history = ClusterHistory(state_source=LIVE_CLUSTER, known_since_ms=run.as_of_ms, partitions=known)
+    now = replace(
+        state(), history=history, partitions=partitions, in_scope=() if "forgotten" in denied else tuple(partitions)
+    )
+    now.failures.topics.update(denied)
+    live = LiveReading(source=SOURCE, observed_at_ms=run.as_of_ms, state=now)
+    found = find_missing(run, ClusterReading(record_source=LIVE_CLUSTER, history=history, live=live))
+    assert {minute for minute, said in found.items() if "made anew" in said} == lacking
+    assert all(said.endswith(LOST) for minute, said in found.items() if minute in lacking)
+
+
+def test_a_topic_that_is_gone_and_had_no_traffic_in_the_newest_window_before_is_not_missing(tmp_path):
+    run = plan(tmp_path, 2, 3, window(3).end_ms)
+    had_traffic(run, "t")
+    had_traffic(run, "other", minute=1)
+    had_traffic(run, "idle", minute=1, record_count=0)
+    assert find_missing(run, told_by_disks()) == {}
 
 
 @pytest.mark.parametrize("minutes", [1, 5])

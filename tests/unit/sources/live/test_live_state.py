@@ -227,7 +227,7 @@ def test_topics_are_patterns_and_one_that_fits_nothing_is_named(topics, read, in
         ({"kept": 1, "t": 2}, 0, "t-0 (the topic was deleted, or recreated), kept-0 (no answer)"),  # a broker lied
     ],
 )
-def test_a_topic_deleted_while_it_is_read_makes_no_window_incomplete(monkeypatch, told, code, missing):
+def test_a_topic_deleted_while_it_is_read_is_no_failure_of_its_brokers(monkeypatch, told, code, missing):
     def ask(request):
         named = [SimpleNamespace(name=one.name, error_code=code) for one in request.topics or ()]
         return metadata(*(named or [listed(name, 0, topic_id=uuid.UUID(int=one)) for name, one in told.items()]))
