@@ -240,15 +240,17 @@ def find_stale(reading: ClusterReading, window: TimeWindow) -> dict[int, int]:
 def weigh_disks(reading: ClusterReading, window: TimeWindow, arrived: Collection[int]) -> SourceAvailability:
     """What disks hold of a window, given the brokers whose were read: active brokers, registered log directories; missing by kind.
 
-    Missing is a partition that one of those led at its begin or end, whose log is nowhere, while others of the topic are, or has a gap.
+    Missing is a partition that one of those led at its begin or end, whose log is nowhere, while others of the topic are, or nobody
+    leads it any more, as where its only disk failed; or one whose log has a gap.
     """
     history, found = reading.history, reading.directory_counts.keys()
     active = list_active(reading, window)
     topics, absent = {key.topic for key in reading.live_partitions}, []
     moments_ms = [max(at_ms, history.known_since_ms or 0) for at_ms in (window.start_ms, window.end_ms, LATEST_MS)]
-    for key in sorted(one for one in history.partitions.keys() - reading.live_partitions if one.topic in topics):
+    for key in sorted(history.partitions.keys() - reading.live_partitions):
         first, end, last = map(history.partitions[key].at, moments_ms)
-        if end and last and last.topic_id == end.topic_id and fits_topics(key.topic, reading.topics):
+        is_expected = key.topic in topics or (last and last.leader_id == NO_LEADER)  # copies may leave topics out
+        if is_expected and end and last and last.topic_id == end.topic_id and fits_topics(key.topic, reading.topics):
             led_by = {(first or end).leader_id, end.leader_id} - {NO_LEADER}
             absent += [str(key)] if led_by - (active - found) else []
     short, torn, old = (
