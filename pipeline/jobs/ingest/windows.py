@@ -1,6 +1,7 @@
 """Which windows a run replaces, which it keeps, and the rows that vouch for them."""
 
 from collections import defaultdict
+from collections.abc import Set
 from dataclasses import replace
 
 import pyarrow.compute as pc
@@ -8,7 +9,7 @@ import pyarrow.compute as pc
 from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
 from pipeline.model.cluster import ClusterHistory
-from pipeline.model.log import Problem, fits_topics
+from pipeline.model.log import LogName, Problem, fits_topics
 from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.number_text import format_span
 from pipeline.model.window import DAY_MS, HOUR_MS, LATEST_MS, MINUTE_MS, TimeWindow, instant_of, milliseconds_of
@@ -29,9 +30,14 @@ from pipeline.tables.values import tuples_of
 from pipeline.transforms.traffic import find_covered_less, find_known_less
 
 Expired = dict[str, set[TimeWindow]]  # by source, windows of which it gives less than is stored
-_LAST_TOPICS = """
-    SELECT DISTINCT topic, topic_id FROM traffic
-    WHERE record_count > 0 AND window_start = (SELECT max(window_start) FROM traffic)"""
+_LAST_LOGS = """
+    SELECT topic, topic_id, partition, max(last_offset) AS last_offset FROM traffic
+    WHERE record_count > 0 AND window_start = (SELECT max(window_start) FROM traffic)
+    GROUP BY topic, topic_id, partition ORDER BY topic, topic_id, partition"""
+_DELETED = (
+    "topics were deleted, or made anew, and what they got since the window before is lost (`topics` leaves topics out):"
+)
+_SHORTER = "logs end before what the window before had, as after an unclean election or with a new disk: of"
 LATE_MS = HOUR_MS  # how late a run may come and still observe the state of its window: schedules slip
 
 
@@ -85,13 +91,13 @@ def commit_windows(
     run: RunContext, given: IngestInput, stored: StoredWindows, expired: Expired, versions: dict[str, int]
 ) -> dict[str, int]:
     newest_ms = pc.max(given.window_sums["max_timestamp_ms"]).as_py()
-    unknown, deleted = _list_unknown_leaders(run), _list_deleted(run, given.reading)
+    unknown, lost = _list_unknown_leaders(run), _list_lost(run, given.reading)
     rows = []
     for window, source, brought in iter_availability(
         run.cluster, given.reading, run.windows, newest_ms, listed=given.metrics.listed, samples=given.instances
     ):
         is_of_records = source == given.reading.record_source
-        missing = [*deleted.get(window.start_ms, ()), *unknown[window.start_ms]] if is_of_records else []
+        missing = [*lost.get(window.start_ms, ()), *unknown[window.start_ms]] if is_of_records else []
         available = brought.without(missing, len(missing))
         is_expired = window in expired.get(source, set())
         counts = stored.row_counts if is_expired else given.row_counts
@@ -129,8 +135,8 @@ def _list_unknown_leaders(run: RunContext) -> dict[int, list[str]]:
     return unknown
 
 
-def _list_deleted(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]:
-    """By window, topics that were there with traffic, by the newest window before, and are gone: their logs went with what they got.
+def _list_lost(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]:
+    """By window, what was there with traffic, by the newest window before, and lost what it got: topics that are gone, shorter logs.
 
     Of what was collected nothing is lost but in the window in which a topic was deleted.
     """
@@ -140,28 +146,42 @@ def _list_deleted(run: RunContext, reading: ClusterReading) -> dict[int, list[st
     keys = history.partitions if asked is None else asked.in_scope
     states = {key.topic: history.partitions[key].at(LATEST_MS) for key in keys}
     ids = {topic: state.topic_id or "" for topic, state in states.items() if state}
+    ends = defaultdict[LogName, int](lambda: -1)  # of the longest replica
+    for one in reading.replicas:
+        name = LogName(one.topic, one.topic_id or "", one.partition)
+        ends[name] = max(ends[name], -1 if one.is_future or one.log_end_offset is None else one.log_end_offset)
     before = TimeWindow(max(0, run.span.start_ms - max(DAY_MS, run.window_ms)), run.span.start_ms)
-    last = run.query(_LAST_TOPICS, (before,), traffic=PARTITION_TRAFFIC)
-    deleted: dict[int, list[str]] = defaultdict(list)
-    for topic, topic_id in sorted(tuples_of(last, "topic", "topic_id")):
-        is_here = topic in ids and (not topic_id or ids[topic] in {"", topic_id})
+    logs = tuples_of(run.query(_LAST_LOGS, (before,), traffic=PARTITION_TRAFFIC), *LogName._fields, "last_offset")
+    gone, shorter = set(), []
+    for topic, topic_id, partition, last_offset in logs:
         is_denied = asked is not None and topic in asked.failures.topics
-        if is_here or is_denied or topic in KAFKA_TOPICS or not fits_topics(topic, run.cluster.topics):
+        if is_denied or topic in KAFKA_TOPICS or not fits_topics(topic, run.cluster.topics):
             continue
-        gone_ms = _find_deletion(history, topic, topic_id)
-        for window in run.windows:
-            if window.start_ms < gone_ms and (reading.collected is None or gone_ms < window.end_ms):
-                deleted[window.start_ms].append(topic)
-    lost = "topics were deleted, or made anew, and what they got since the window before is lost (`topics` leaves topics out):"
-    return {start_ms: [name_some(lost, names)] for start_ms, names in deleted.items()}
+        if topic not in ids or (topic_id and ids[topic] not in {"", topic_id}):
+            gone.add((topic, topic_id))
+        elif -1 < ends[LogName(topic, topic_id, partition)] <= last_offset:
+            shorter.append(f"{topic}-{partition}")
+    deleted, lost = _find_deletions(history, gone), {}
+    for window in run.windows:
+        names = [
+            topic
+            for (topic, _), at_ms in deleted.items()
+            if window.start_ms < at_ms and (reading.collected is None or at_ms < window.end_ms)
+        ]
+        lost[window.start_ms] = [one for one in (name_some(_DELETED, names), name_some(_SHORTER, shorter)) if one]
+    return lost
 
 
-def _find_deletion(history: ClusterHistory, topic: str, topic_id: str) -> int:
-    """When a topic was deleted; where that is not known, when the state began to be."""
-    timelines = [timeline for key, timeline in history.partitions.items() if key.topic == topic]
-    changes = (change for one in timelines for change in zip(one.values, one.moments_ms[1:], strict=False))
-    ends_ms = (until_ms for state, until_ms in changes if state and state.topic_id == topic_id)
-    return max(ends_ms, default=history.known_since_ms or 0)
+def _find_deletions(history: ClusterHistory, gone: Set[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """When topics, by name and id, were deleted; where that is not known, when the state began to be."""
+    topics, deleted = {topic for topic, _ in gone}, dict.fromkeys(sorted(gone), history.known_since_ms or 0)
+    for key, timeline in history.partitions.items() if gone else ():
+        if key.topic in topics:
+            for state, until_ms in zip(timeline.values, timeline.moments_ms[1:], strict=False):
+                of = key.topic, (state.topic_id if state else None) or ""
+                if of in deleted:
+                    deleted[of] = max(deleted[of], until_ms)
+    return deleted
 
 
 _RECENT_MS = 3 * MINUTE_MS  # before the newest window's end: a broker that leaves is emptied before

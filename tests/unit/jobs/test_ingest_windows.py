@@ -17,7 +17,7 @@ from pipeline.jobs.ingest.windows import (
     describe_other_lengths,
     find_newest_window,
 )
-from pipeline.model.cluster import CLUSTER_METADATA, LIVE_CLUSTER, Broker, ClusterHistory, Timeline
+from pipeline.model.cluster import CLUSTER_METADATA, LIVE_CLUSTER, Broker, ClusterHistory, ReplicaState, Timeline
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import plan_runs
@@ -120,9 +120,9 @@ def find_missing(run, reading):
     return {minute: row["missing"] for minute, row in told.items() if row["missing"]}
 
 
-def had_traffic(run, *topics, minute=0, record_count=1):
+def had_traffic(run, *topics, minute=0, record_count=1, last_offset=0):
     ensure_tables(run.warehouse)
-    fields = {"topic_id": "old", "record_count": record_count}
+    fields = {"topic_id": "old", "record_count": record_count, "last_offset": last_offset}
     rows = [zero_row(PARTITION_TRAFFIC, window(minute).start_ms, topic=topic, **fields) for topic in topics]
     run.replace(PARTITION_TRAFFIC, rows, (window(minute),))
 
@@ -206,6 +206,27 @@ def test_a_topic_with_traffic_that_a_live_cluster_has_no_more_is_missing(tmp_pat
     found = find_missing(run, ClusterReading(record_source=LIVE_CLUSTER, history=history, live=live))
     assert {minute for minute, said in found.items() if "made anew" in said} == lacking
     assert all(said.endswith(LOST) for minute, said in found.items() if minute in lacking)
+
+
+@pytest.mark.parametrize(
+    ("ends", "is_lost"),
+    [
+        ((99,), True),  # the broker came back with an empty disk, or one that was behind leads
+        ((100,), False),  # nothing came since
+        ((99, 100), False),  # a follower is behind
+        ((99, None), True),
+        ((None,), False),  # nobody knows
+        ((), False),
+    ],
+)
+def test_a_log_that_ends_before_what_the_window_before_had_is_missing(tmp_path, ends, is_lost):
+    run = plan(tmp_path, 1, 2, window(2).end_ms)
+    had_traffic(run, "t", last_offset=99)
+    of = {"topic": "t", "topic_id": "old", "partition": 0, "log_directory": "/d"}
+    replicas = tuple(ReplicaState(broker_id=number, log_end_offset=end, **of) for number, end in enumerate(ends))
+    found = find_missing(run, replace(told_by_disks((-9, OLD)), replicas=replicas))
+    said = "logs end before what the window before had, as after an unclean election or with a new disk: of t-0"
+    assert found == (dict.fromkeys((1, 2), said) if is_lost else {})
 
 
 def test_a_topic_that_is_gone_and_had_no_traffic_in_the_newest_window_before_is_not_missing(tmp_path):
