@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pipeline.config.storage import Folder
 from pipeline.model.window import DAY_MS, TimeWindow, Windows, format_instant
 from pipeline.storage.durability import find_version, has_table, open_table
+from pipeline.storage.predicates import format_datafusion_text
 from pipeline.storage.rows import load_rows, replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables, read_commit_info, table_path
 from pipeline.tables import TABLES
@@ -85,9 +86,12 @@ def windows_in_doubt(warehouse: Folder, cluster: str, windows: Windows) -> froze
     return _windows(own.filter(pc.match_substring(own["missing"], NOT_AS_HOSTS_SAY)))
 
 
-def trust_windows(warehouse: Folder, cluster: str, windows: Windows) -> int:
-    """Notes that the data gate passed over these windows; returns the version of `bronze.window_status` then."""
-    return _mark(warehouse, cluster, windows, is_trusted=True)
+def trust_windows(warehouse: Folder, cluster: str, windows: Windows, *, run_id: str = "") -> None:
+    """Notes that the data gate passed over these windows, or over those of them that a run committed last."""
+    is_own = f"run_id = {format_datafusion_text(run_id)}" if run_id else ""
+    rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows, columns=_BOUNDS, where=is_own)
+    if own := sorted(_windows(rows) & set(windows)):
+        _mark(warehouse, cluster, own, is_trusted=True)
 
 
 def withdraw_trust(warehouse: Folder, cluster: str, windows: Windows) -> None:
@@ -113,11 +117,11 @@ def _find_restored(path: Folder, vouched: int) -> int:
     return min([newest, *(int(one.get("version") or 0) for one in to)])  # by a time: to any
 
 
-def _mark(warehouse: Folder, cluster: str, windows: Windows, *, is_trusted: bool | None) -> int:
+def _mark(warehouse: Folder, cluster: str, windows: Windows, *, is_trusted: bool | None) -> None:
     rows = load_rows(warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
     index = rows.schema.get_field_index("is_trusted")
     marked = rows.set_column(index, rows.schema.field(index), pa.array([is_trusted] * rows.num_rows, pa.bool_()))
-    return replace_rows(marked, warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
+    replace_rows(marked, warehouse, WINDOW_STATUS, cluster=cluster, windows=windows)
 
 
 def load_stored_windows(warehouse: Folder, cluster: str, windows: Windows) -> StoredWindows:

@@ -44,6 +44,19 @@ def test_only_windows_in_the_status_table_are_committed(tmp_path):
     assert stored.row_counts == {("log_directories", W[0]): 5}
 
 
+def test_a_gate_trusts_no_window_that_another_run_replaced_meanwhile(tmp_path):
+    """It had looked at what was there before: what the other run's gate refused then was trusted."""
+    ensure_tables(tmp_path)
+    commit(tmp_path, W[0], run_id="first", is_trusted=None)
+    commit(tmp_path, W[1], run_id="second", is_trusted=None)
+    trust_windows(tmp_path, "c", W[:2], run_id="first")
+    assert trusted_windows(tmp_path, "c") == {W[0]}
+    trust_windows(tmp_path, "c", W[1:2], run_id="first")  # of none
+    assert trusted_windows(tmp_path, "c") == {W[0]}
+    trust_windows(tmp_path, "c", W[:2], run_id="second")
+    assert trusted_windows(tmp_path, "c") == {W[0], W[1]}
+
+
 @pytest.mark.parametrize(("source", "doubted"), [("collected", {W[0]}), ("prometheus", frozenset())])
 def test_no_instance_of_a_metrics_server_puts_windows_in_doubt(tmp_path, source, doubted):
     """By its name, when it is missing: such windows would neither be checked nor replayed."""
@@ -52,7 +65,7 @@ def test_no_instance_of_a_metrics_server_puts_windows_in_doubt(tmp_path, source,
     assert windows_in_doubt(tmp_path, "c", W) == doubted
 
 
-def commit(warehouse, *windows, **fields):
+def commit(warehouse, *windows, run_id="r", **fields):
     status = [
         {
             "cluster": "c", "window_start": dt.datetime.fromtimestamp(window.start_ms / 1000, dt.UTC),
@@ -62,7 +75,7 @@ def commit(warehouse, *windows, **fields):
         }
         for window in windows
     ]  # fmt: skip  # fields of a value, several a line
-    replace_rows(rows_of(WINDOW_STATUS, status, run_id="r"), warehouse, WINDOW_STATUS, cluster="c", windows=windows)
+    replace_rows(rows_of(WINDOW_STATUS, status, run_id=run_id), warehouse, WINDOW_STATUS, cluster="c", windows=windows)
 
 
 @pytest.mark.parametrize(
