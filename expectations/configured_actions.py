@@ -88,10 +88,10 @@ class RunConfigured(ValidationAction):  # type: ignore[misc] # untyped
         return {} if failed else done
 
 
-def configure(made: Sequence[ValidationAction], given: Sequence[Settings], context: Any) -> list[RunConfigured]:  # noqa: ANN401 - untyped
+def configure(unwrapped: Sequence[ValidationAction], given: Sequence[Settings], context: Any) -> list[RunConfigured]:  # noqa: ANN401 - untyped
     """The actions as they are run; what their settings hold, be it by `${NAME}`, is in no log."""
     for name, value in (pair for settings in given for pair in settings.items()):
         if isinstance(value, str) and name not in _PLAIN:
             with suppress(GreatExpectationsError):  # of a variable that is not set
                 _discreet.secrets |= {*list_parts(context.config_provider.substitute_config(value))}
-    return [RunConfigured.of(one) for one in made]
+    return [RunConfigured.of(one) for one in unwrapped]

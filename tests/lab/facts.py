@@ -30,6 +30,11 @@ class PartitionFacts:
     control_record_count: int = 0
     bytes_by_minute: Counter[int] = field(default_factory=Counter)
 
+    @property
+    def bytes_since_start(self) -> int:
+        """Without the minutes before the start."""
+        return sum(size for minute, size in self.bytes_by_minute.items() if minute >= 0)
+
 
 def read_batches(log: Path) -> Iterator[tuple[int, int, int, int]]:
     """(size in bytes, attributes, max timestamp in ms, records) of every batch of a segment."""

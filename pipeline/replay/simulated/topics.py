@@ -118,10 +118,8 @@ class SimulatedTopic:
         """
         loads = self._sum_by_broker(CELL_LOG_BYTES) if of_brokers else self.cells(CELL_LOG_BYTES)
         shares = loads / np.maximum(loads.sum(axis=1, keepdims=True), 1)
-        own, drawn = (
-            shares.var(axis=0, ddof=1 if len(loads) > 1 else 0),
-            shares.mean(axis=0) * (1 - shares.mean(axis=0)),
-        )
+        means, own = shares.mean(axis=0), shares.var(axis=0, ddof=1 if len(loads) > 1 else 0)
+        drawn = means * (1 - means)
         deviations: list[float] = np.sqrt((own + drawn * own.sum() / (drawn.sum() or 1.0)) / 2).tolist()
         return deviations
 

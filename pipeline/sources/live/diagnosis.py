@@ -60,10 +60,9 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         return self._token
 
     def _ask(self) -> dict[str, Any]:
-        # a tenth of a second that only a login by OAuth 2 needs
-        import httpx  # noqa: PLC0415
+        import httpx  # noqa: PLC0415 - a tenth of a second that only a login by OAuth 2 needs
 
-        from pipeline.http_request import EXCHANGE_ERRORS, exchange_once  # noqa: PLC0415
+        from pipeline.http_request import EXCHANGE_ERRORS, exchange_once  # noqa: PLC0415 - it loads httpx
 
         url, scope = self._settings.sasl_oauthbearer_token_endpoint_url or "", self._settings.sasl_oauthbearer_scope
         form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})

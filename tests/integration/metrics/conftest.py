@@ -88,5 +88,5 @@ def log_bytes(watched):
     for topic in (*PERF_CLIENTS, RDKAFKA_TOPIC):
         for broker in watched.cluster.brokers:
             facts = read_partition(broker.log_directory / f"{topic}-{broker.node_id}", watched.start_ms)
-            held[topic][broker.node_id] = sum(size for minute, size in facts.bytes_by_minute.items() if minute >= 0)
+            held[topic][broker.node_id] = facts.bytes_since_start
     return held

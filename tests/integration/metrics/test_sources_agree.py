@@ -73,7 +73,7 @@ def samples_of(rows, name):
 def sums_of(rows, name):
     """Instants, averages times requests, and averages, by client and node (None for a client as a whole).
 
-    Of a whole client only those at which all its nodes are told: a page that is written while the client ends lacks some.
+    A client as a whole has only the instants at which a page names all its nodes. A page written while the client ends may lack some.
     """
     averages, requests = samples_of(rows, name), samples_of(rows, REQUESTS)
     found = {}
@@ -94,10 +94,10 @@ def sums_of(rows, name):
 
 @pytest.fixture(scope="module")
 def pages_around(watched):
-    """Of pages, the one before the scrape that a point of the server is of, and the one after it; None where one is missing.
+    """Finds the last page before the scrape that gave the server a point, and the first page after it; None if one is missing.
 
-    A page is whole when its successor is asked for; a scrape takes one distance at most. The server tells when it began, which
-    may be long before the point on a busy machine.
+    A page is whole when its successor is asked for, and a scrape takes one distance at most. The server says when the scrape
+    began. On a busy machine that may be long before the point.
     """
     began = defaultdict(set)
     for found in watched.prometheus.query(f"{LARGEST}[{WINDOW_MS // 1000 + 60}s]", at_s=watched.end_ms / 1000):

@@ -82,7 +82,7 @@ def test_one_that_hangs_is_ended_and_holds_up_no_other(config, monkeypatch):
     def clock():
         is_first = not next(asked)
         while not is_first and not Path(config.outbox).exists():
-            time.sleep(0.01)
+            time.sleep(0.01)  # until the long one has begun in its process
         return 0.0 if is_first else 3_600.0
 
     asked = itertools.count()

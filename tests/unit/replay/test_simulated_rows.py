@@ -183,7 +183,7 @@ def scatter(simulated, points):
 
 
 def test_a_share_s_deviation_is_known_from_few_seeds(truth, in_use):
-    """What chance moves a share by is told within 15 %: ten seeds of one partition alone would tell it within 24 %."""
+    """With ten seeds and all partitions its error is below 15 %; with one partition's seeds alone it is 24 %."""
     draws, batches, partitions = np.random.default_rng(1), 800, 12
     first, *_ = in_use.runs.values()
     off = []
