@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from pipeline.advice.carried_out import Row
+from pipeline.advice.carried_out import Row, list_changes
 from pipeline.advice.following import Doubts, Ends
 from pipeline.advice.recommendations import CandidateEffect
 from pipeline.config.replay import Candidate
@@ -35,17 +35,19 @@ def describe_candidate(
     name, baseline = format_name(topic), comparison.get("baseline") or ""
     partitioner = candidate.partitioner or comparison.get("partitioner") or baseline
     ignores_keys = partitioner != baseline and _use_of_built_in(partitioner) and STRATEGIES[partitioner].ignores_keys
-    if candidate.brokers or candidate.brokers_alike:
-        return None  # a what-if about brokers is nothing a producer can do
+    if candidate.brokers or candidate.brokers_alike or candidate.commit_every:
+        return None  # a what-if about brokers, or about an application's commits, is no setting of a producer
     if has_fixed_count and (candidate.partitions is not None or ignores_keys):
         return None
     if ignores_keys and comparison.get("keyed_record_count") == 0:
         return None  # there are no keys to ignore
     caveats = _list_caveats(candidate, comparison, other_ratio, ignores_keys=bool(ignores_keys))
     if candidate.partitions is not None:
-        count = comparison.get("partition_count")
+        count, is_alone = comparison.get("partition_count"), len(list_changes(candidate)) == 1
         title = f"give {name} {count} partitions" if count else f"give {name} more partitions"
-        return title, PARTITIONS, " ".join(caveats)
+        # beside other changes its effect is not that of the count; and Kafka takes no partitions away
+        is_advice = is_alone and (count is None or count > (comparison.get("baseline_partition_count") or 0))
+        return (title, PARTITIONS, " ".join(caveats)) if is_advice else None
     found = _describe_client(candidate, name, baseline, partitioner)
     if found is None:
         return None
@@ -82,7 +84,8 @@ def _describe_client(candidate: Candidate, name: str, baseline: str, partitioner
     is_set = known.client == JAVA and not known.is_default and _use_of_built_in(baseline) is None
     unset = " without `partitioner.class`" if is_set else ""
     if candidate.client is not None:
-        is_upgrade = _is_built_in_java(candidate.client) and known.is_outdated
+        is_told = candidate.partitioner is None or built_in is not None
+        is_upgrade = _is_built_in_java(candidate.client) and known.is_outdated and is_told
         return (
             (f"upgrade producers of {name} to client {candidate.client}{unset}{also}", UPGRADE) if is_upgrade else None
         )

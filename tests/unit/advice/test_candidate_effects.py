@@ -90,6 +90,27 @@ CANDIDATES = {
     "a downgrade": ({"partitioner": "java-sticky-2.4"}, {"baseline": "java-builtin"}, None),
     "another family": ({"partitioner": "sarama-hash"}, OLD, None),
     "what is in use": ({"partitioner": "java-sticky-2.4"}, OLD, None),
+    "as many partitions or fewer, which Kafka refuses": (
+        {"partitions": "12"},
+        {**OLD, "partition_count": 12, "baseline_partition_count": 12},
+        None,
+    ),
+    "partitions with what the title would not say": (
+        {"partitions": "x2", "config": {"linger.ms": 5}},
+        {**OLD, "partition_count": 24, "baseline_partition_count": 12},
+        None,
+    ),
+    "partitions with another client's partitioner": (
+        {"partitions": "x2", "partitioner": "sarama-hash"},
+        {**OLD, "partition_count": 24, "baseline_partition_count": 12},
+        None,
+    ),
+    "an upgrade with a partitioner that the title would not say": (
+        {"client": "4.1.1", "partitioner": "java-round-robin-3.9.2"},
+        OLD,
+        None,
+    ),
+    "other commits": ({"config": {"transactional.id": "a"}, "commit_every": "100 ms"}, OLD, None),
     "other brokers": ({"brokers": {1: {"delay_ms": 0}}}, OLD, None),
     "brokers alike": ({"brokers_alike": True}, OLD, None),
 }
