@@ -2,8 +2,8 @@
 
 import logging
 import traceback
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -65,11 +65,24 @@ class StepReport:
 Step = Callable[[SparkSession, RunContext, Begin], StepReport]  # says which of its `PHASES` begins
 
 
+@contextmanager
+def _holding_cluster(run: RunContext, doing: str) -> Iterator[None]:
+    """One process at a time does this to a cluster; others wait an hour, or a longer window, and then fail."""
+    wait_ms = max(run.window_ms, HOUR_MS)
+    with holding(run.config.local_folder, f"{doing}-{format_slug(run.cluster_name)}", wait_s=wait_ms / 1000) as is_ours:
+        if not is_ours:
+            waited = f"another process has been {doing} it for {format_span(wait_ms)}"
+            hint = "end that one if it hangs; the next run takes these windows up"
+            raise StorageConflictError(f"cluster {run.cluster_name}: {waited}: {hint}")
+        yield
+
+
 def ingest_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:
     """Reads the sources into bronze and silver; the data gates decide whether the windows are trusted."""
-    report = ingest.run(spark, run, begin)
-    begin("gate")
-    return _report(run, (report,), check_ingested(spark, run, report.table_versions))
+    with _holding_cluster(run, "ingesting"):
+        report = ingest.run(spark, run, begin)
+        begin("gate")
+        return _report(run, (report,), check_ingested(spark, run, report.table_versions))
 
 
 def replay_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:
@@ -93,13 +106,8 @@ def replay_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_p
 
 
 def judge_windows(spark: SparkSession, run: RunContext, begin: Begin = ignore_phase) -> StepReport:
-    """Measures, judges, queues messages; one process at a time: others wait an hour, or a longer window, and then fail."""
-    wait_ms = max(run.window_ms, HOUR_MS)
-    with holding(run.config.local_folder, f"judging-{format_slug(run.cluster_name)}", wait_s=wait_ms / 1000) as is_ours:
-        if not is_ours:
-            waited = f"another process has been judging it for {format_span(wait_ms)}"
-            hint = "end that one if it hangs; the next run judges these windows"
-            raise StorageConflictError(f"cluster {run.cluster_name}: {waited}: {hint}")
+    """Measures, judges, queues messages."""
+    with _holding_cluster(run, "judging"):
         ensure_tables(run.warehouse, (WINDOW_STATUS,))  # an older one lacks columns
         inputs = score_health.digest_inputs(run, score_health.pending_windows(run))
         own = {window: digest for window, digest in inputs.items() if window in run.windows}

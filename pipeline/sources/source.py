@@ -126,6 +126,7 @@ class ClusterReading:
     gaps: Mapping[TopicPartition, TimeWindow] = field(default_factory=dict)
     # of logs with files that cannot be read whole, when the records were sent that these do not give
     damaged: Mapping[TopicPartition, TimeWindow] = field(default_factory=dict)
+    deleted: Set[str] = frozenset()  # topics that were deleted while their logs were read
     # of logs that end before what is known of them elsewhere, when the records were sent that they lack
     old_copies: Mapping[TopicPartition, TimeWindow] = field(default_factory=dict)
     live_partitions: Set[TopicPartition] = frozenset()  # that have a log on some disk

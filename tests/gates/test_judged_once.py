@@ -1,12 +1,12 @@
 """A run over windows that another run judged from the same inputs repeats their verdict and writes no table; two runs
-never judge a cluster at one time."""
+never ingest or judge a cluster at one time."""
 
 import threading
 
 import pytest
 
 from pipeline.errors import StorageConflictError
-from pipeline.steps import judge_windows
+from pipeline.steps import ingest_windows, judge_windows
 from pipeline.storage.durability import find_version
 from pipeline.storage.locks import holding
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
@@ -53,13 +53,14 @@ def test_a_run_waits_while_another_one_judges_the_cluster(tmp_path, caplog):
     assert find_version(verdicts) == made + 1
 
 
-def test_a_run_that_waits_in_vain_says_so_and_judges_nothing(tmp_path, monkeypatch):
-    """Hourly runs piled up behind one that hung, each with a Spark of its own."""
+@pytest.mark.parametrize(("doing", "step"), [("judging", judge_windows), ("ingesting", ingest_windows)])
+def test_a_run_that_waits_in_vain_says_so_and_does_nothing(tmp_path, monkeypatch, doing, step):
+    """Hourly runs piled up behind one that hung; two runs replaced one window, and who died left it trusted half replaced."""
     config = write_config(tmp_path)
     write_status(config, (FIRST,))
     monkeypatch.setattr("pipeline.steps.holding", lambda *of, wait_s: holding(*of, wait_s=wait_s / 100_000))
     with (
-        holding(config.local_folder, "judging-lab"),
-        pytest.raises(StorageConflictError, match=r"cluster lab: another process has been judging it for 1 h: end"),
+        holding(config.local_folder, f"{doing}-lab"),
+        pytest.raises(StorageConflictError, match=rf"cluster lab: another process has been {doing} it for 1 h: end"),
     ):
-        judge_windows(None, run_over(config, FIRST))
+        step(None, run_over(config, FIRST))

@@ -126,8 +126,10 @@ def _sum_up(
         reading = replace(reading, collected=collected, problems={**reading.problems, reading.record_source: named})
         parts |= {kind: of_kind.without(left_out) for kind, of_kind in parts.items() if kind is not Kind.SAMPLES}
     if reading.live is None:
-        # of a topic that was deleted while it was read nothing is missing
-        reading = replace(reading, damaged=without_deleted(find_damaged(lost), reading.tree))
+        unread_logs = find_damaged(lost)
+        damaged = without_deleted(unread_logs, reading.tree)
+        deleted = {key.topic for key in unread_logs.keys() - damaged.keys()}
+        reading = replace(reading, damaged=damaged, deleted=deleted)
     else:
         told = sorted(iter_rows(lost, "topic", "partition", "reason"))
         unread = (Shortfall(TopicPartition(*place), reason) for *place, reason in told)

@@ -141,8 +141,9 @@ def _list_lost(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]
     Of what was collected nothing is lost but in the window in which a topic was deleted.
     """
     history, asked = reading.history, None if reading.live is None else reading.live.state
-    if (asked is None and history.newest_ms is None) or not run.span.start_ms:
-        return {}  # no source says of topics that they were deleted, or there is no window before
+    lists_topics = asked is not None or history.newest_ms is not None  # of each topic that there is
+    if not (lists_topics or reading.deleted) or not run.span.start_ms:
+        return {}
     keys = history.partitions if asked is None else asked.in_scope
     states = {key.topic: history.partitions[key].at(LATEST_MS) for key in keys}
     ids = {topic: state.topic_id or "" for topic, state in states.items() if state}
@@ -157,11 +158,12 @@ def _list_lost(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]
         is_denied = asked is not None and topic in asked.failures.topics
         if is_denied or topic in KAFKA_TOPICS or not fits_topics(topic, run.cluster.topics):
             continue
-        if topic not in ids or (topic_id and ids[topic] not in {"", topic_id}):
+        is_gone = lists_topics and (topic not in ids or (topic_id != "" and ids[topic] not in {"", topic_id}))
+        if is_gone or topic in reading.deleted:
             gone.add((topic, topic_id))
         elif -1 < ends[LogName(topic, topic_id, partition)] <= last_offset:
             shorter.append(f"{topic}-{partition}")
-    deleted, lost = _find_deletions(history, gone), {}
+    deleted, lost = _find_deletions(history, gone, reading.deleted), {}
     for window in run.windows:
         names = [
             topic
@@ -172,9 +174,10 @@ def _list_lost(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]
     return lost
 
 
-def _find_deletions(history: ClusterHistory, gone: Set[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """When topics, by name and id, were deleted; where that is not known, when the state began to be."""
-    topics, deleted = {topic for topic, _ in gone}, dict.fromkeys(sorted(gone), history.known_since_ms or 0)
+def _find_deletions(history: ClusterHistory, gone: Set[tuple[str, str]], now: Set[str]) -> dict[tuple[str, str], int]:
+    """When topics, by name and id, were deleted, some of them `now`; where that is not known, when the state began to be."""
+    topics, since_ms = {topic for topic, _ in gone}, history.known_since_ms or 0
+    deleted = {of: LATEST_MS if of[0] in now else since_ms for of in sorted(gone)}
     for key, timeline in history.partitions.items() if gone else ():
         if key.topic in topics:
             for state, until_ms in zip(timeline.values, timeline.moments_ms[1:], strict=False):

@@ -165,6 +165,13 @@ def test_a_topic_with_traffic_that_is_gone_from_disks_is_missing_in_windows_in_w
     assert find_missing(run, told_by_disks(*changes)) == dict.fromkeys(lacking, LOST)
 
 
+def test_a_topic_with_traffic_that_is_deleted_while_its_disks_are_read_is_missing(tmp_path):
+    """The metadata log, which was read before, has it still."""
+    run = plan(tmp_path, 1, 2, window(2).end_ms)
+    had_traffic(run, "t")
+    assert find_missing(run, replace(told_by_disks((-9, OLD)), deleted={"t"})) == dict.fromkeys((1, 2), LOST)
+
+
 @pytest.mark.parametrize(("deleted_in", "lacking"), [(1, {1}), (2, {2}), (3, set())])
 def test_what_a_deleted_topic_got_in_windows_before_was_collected(tmp_path, deleted_in, lacking):
     run = plan(tmp_path, 1, 2, window(2).end_ms)

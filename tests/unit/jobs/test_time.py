@@ -1,6 +1,7 @@
 """Time that is not as one expects: zones, windows that divide no day, clocks that differ, late and lost segments, topics made
 anew. Oracle: records and offsets counted as they are written."""
 
+import shutil
 import time
 from collections import Counter
 from datetime import date
@@ -192,3 +193,24 @@ def test_a_topic_made_anew_under_its_name_takes_nothing_from_the_old_one(tmp_pat
     assert lab.records() == {(0, 0): 3, (0, 1): 1}
     found = {(row["topic_id"], row["first_offset"], row["last_offset"]) for row in lab.rows(PARTITION_TRAFFIC)}
     assert found == {(IDS[0], 0, 2), (IDS[1], 1, 1)}
+
+
+def test_a_topic_that_is_deleted_while_its_disks_are_read_makes_its_window_incomplete(tmp_path, monkeypatch):
+    """The window counted as complete, without what the topic got; a topic that had no traffic lacks nothing."""
+    lab = Lab(tmp_path)
+    lab.append(0, *hours(1))
+    lab.append(1, *hours(1, 8))
+    lab.run(0, 0)
+    read = ingest.read_run_input
+
+    def delete_before(*given):
+        for broker in (0, 1):
+            shutil.rmtree(lab.log(broker))
+        return read(*given)
+
+    monkeypatch.setattr("pipeline.jobs.ingest.read_run_input", delete_before)
+    lab.run(1, 1)
+    lacking = {row["window_start"].hour: row["missing"] for row in lab.rows(WINDOW_STATUS) if row["missing"]}
+    assert lacking == {
+        23: "topics were deleted, or made anew, and what they got since the window before is lost (`topics` leaves topics out): orders"
+    }
