@@ -46,7 +46,7 @@ def describe_candidate(
         count, is_alone = comparison.get("partition_count"), len(list_changes(candidate)) == 1
         title = f"give {name} {count} partitions" if count else f"give {name} more partitions"
         # beside other changes its effect is not that of the count; and Kafka takes no partitions away
-        is_advice = is_alone and (count is None or count > (comparison.get("baseline_partition_count") or 0))
+        is_advice = is_alone and (not count or count > (comparison.get("baseline_partition_count") or 0))
         return (title, PARTITIONS, " ".join(caveats)) if is_advice else None
     found = _describe_client(candidate, name, baseline, partitioner)
     if found is None:

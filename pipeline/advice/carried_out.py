@@ -80,7 +80,8 @@ def measure_progress(
     if advice.action == CHECK_BROKER:
         return _compare_answers(int(advice.subject.removeprefix("broker ")), then, now)
     candidate = candidates.get(advice.action.removeprefix("replay:"))
-    if candidate is None:
+    replayed = then.compared.get((advice.action.removeprefix("replay:"), advice.topic), {}).get("definition")
+    if candidate is None or replayed not in {None, candidate.definition}:
         is_plan = not advice.action.startswith("replay:")
         return CarriedOut(None, "it does not help" if is_plan else "its candidate is no longer in the configuration")
     if candidate.partitions is not None:

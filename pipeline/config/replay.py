@@ -1,5 +1,6 @@
 """The configuration's sections `candidates` and `replay`: what recorded traffic is replayed through."""
 
+import json
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -64,6 +65,13 @@ class Candidate(Section):
     def change_racks(self, racks: Mapping[int, str]) -> dict[int, str]:
         """Racks by broker id, "" without one, given those that were found."""
         return {**racks, **{number: one.rack for number, one in self.brokers.items() if one.rack is not None}}
+
+    @property
+    def definition(self) -> str:
+        """What it changes, as JSON; a name may come to stand for something else."""
+        return json.dumps(
+            self.model_dump(mode="json", exclude_defaults=True, exclude={"name", "topics"}), sort_keys=True
+        )
 
     def fits(self, topic: str) -> bool:
         return fits_topics(topic, self.topics)

@@ -1,7 +1,7 @@
 """The rows of the replay's tables, without cluster and run: made here, once, from values."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ TABLES = (
 """The replay's tables."""
 
 
-def list_rows(topic: TopicInput, replayed: ReplayedTopic) -> dict[Table, list[Row]]:
+def list_rows(topic: TopicInput, replayed: ReplayedTopic, definitions: Mapping[str, str]) -> dict[Table, list[Row]]:
     """The rows of a topic in a window, by table; service models of a producer go with the first of its topics."""
     where = _name(topic.where)
     tested = back_test(
@@ -52,7 +52,8 @@ def list_rows(topic: TopicInput, replayed: ReplayedTopic) -> dict[Table, list[Ro
     }
     for outcome in replayed.outcomes:
         named = {**where, "candidate": outcome.name, "is_baseline": outcome.is_baseline}
-        rows[SCENARIO_COMPARISON].append({**named, **comparison_row(replayed, outcome, tested)})
+        definition = {"definition": definitions.get(outcome.name)}
+        rows[SCENARIO_COMPARISON].append({**named, **definition, **comparison_row(replayed, outcome, tested)})
         rows[REPLAY_RESULTS] += [{**named, **row} for row in partition_rows(replayed, outcome)]
         rows[REPLAY_BROKERS] += [{**named, **row} for row in broker_rows(replayed, outcome)]
     return rows

@@ -9,6 +9,7 @@ SCENARIO_COMPARISON = windowed(
     "gold.scenario_comparison", "baseline x candidate x topic x window",
     ("cluster", "window_start", "candidate", "topic", "topic_id"),
     CANDIDATE, IS_BASELINE, *TOPIC_COLUMNS,
+    string("definition", "What the candidate changed when it was replayed, as JSON; NULL for the current setup.", nullable=True),
     string("baseline", "Current strategy; `as recorded` where none is known."),
     string("baseline_source", "How it is known: `configuration`, `hash verdict`, `batches` (by shape), `none`."),
     string("partitioner", "Strategy of the candidate; NULL where it is the current one and not known.", nullable=True),
@@ -56,7 +57,7 @@ SCENARIO_COMPARISON = windowed(
     string("direction_trust", "Likewise, whether the share of the broker that carried most rises or falls; NULL where the setup is the current one or nothing was simulated.", nullable=True),
     string("batches_trust", "Likewise, of records per batch; NULL where nothing was simulated.", nullable=True),
     string("latency_trust", "Likewise, of latencies; NULL where nothing was simulated.", nullable=True),
-    schema_version=4,
+    schema_version=5,
 )  # fmt: skip  # a table: short fields share a line
 BACK_TESTS = windowed(
     "gold.back_tests", "topic x window", ("cluster", "window_start", "topic", "topic_id"),

@@ -45,7 +45,9 @@ def run(run: RunContext, windows: Windows, replay_of: Callable[[TimeWindow], Rep
     if not windows:
         return JobReport()
     # an older warehouse lacks columns of them
-    ensure_tables(run.warehouse, (PROMISES, RECOMMENDATIONS, INCIDENTS, ALERT_OUTBOX, WINDOW_STATUS))
+    ensure_tables(
+        run.warehouse, (PROMISES, RECOMMENDATIONS, SCENARIO_COMPARISON, INCIDENTS, ALERT_OUTBOX, WINDOW_STATUS)
+    )
     lacking = run.skipped_windows(windows)
     hot: dict[int, list[BrokerLoad]] = defaultdict(list)
     for one in run.values(BrokerLoad, BROKER_SHARE, windows):
@@ -243,8 +245,12 @@ def sum_topics(run: RunContext, window: TimeWindow) -> Counter[str]:
 
 
 def _load_placed(run: RunContext, window: TimeWindow) -> list[Row]:
-    """Rows of `gold.replay_brokers` but of topics that were made anew in the window: each id is replayed, neither is all of it."""
-    rows, ids = run.rows(REPLAY_BROKERS, (window,)), defaultdict(set)
+    """Rows of `gold.replay_brokers` but of candidates changed since, and of topics made anew in the window: no id is all of these."""
+    now = {one.name: one.definition for one in run.config.candidates}
+    replayed = run.tuples(SCENARIO_COMPARISON, (window,), "candidate", "definition")
+    changed = {name for name, definition in replayed if definition not in {None, now.get(name)}}
+    rows = [row for row in run.rows(REPLAY_BROKERS, (window,)) if row["candidate"] not in changed]
+    ids = defaultdict(set)
     for row in rows:
         ids[row["topic"]].add(row["topic_id"])
     return [row for row in rows if len(ids[row["topic"]]) == 1]

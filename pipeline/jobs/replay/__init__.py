@@ -102,11 +102,12 @@ def _compare_topics(run: RunContext, rows: pa.Table) -> TableRows:
         else:
             packed[start_ms, topic, topic_id].append((group, candidate, seed, value))
     traffic = load.load_traffic(run, {topic.where for topic in topics})
+    definitions = {one.name: one.definition for one in run.config.candidates}
     for topic in sorted(topics, key=lambda topic: topic.where):
         found = packed[topic.where]
         results = [(group, candidate, seed, unpack_value(value)) for group, candidate, seed, value in found]
         replayed = replay_topic(topic, traffic[topic.where], topic.merge_runs(results))
-        yield from ((table.name, listed) for table, listed in list_rows(topic, replayed).items())
+        yield from ((table.name, listed) for table, listed in list_rows(topic, replayed, definitions).items())
 
 
 def _describe_back_tests(rows: list[tuple[Any, ...]]) -> tuple[str, ...]:

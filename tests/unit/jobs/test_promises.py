@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from pipeline.config.replay import Candidate
 from pipeline.config_file import load_config
 from pipeline.jobs import recommend
 from pipeline.jobs.recommend.promises import read_window
@@ -38,7 +39,7 @@ WINDOWS = (
 )
 
 
-def write_windows(warehouse, topic):
+def write_windows(warehouse, topic, definitions):
     frames = []
     for number, (loads, *_) in enumerate(WINDOWS):
         share = pl.Series(loads) / sum(loads)
@@ -60,7 +61,8 @@ def write_windows(warehouse, topic):
     write_rows(warehouse, "gold.replay_brokers", planted)
     compared = planted.filter(pl.col("broker_id") == 0)
     strategies = pl.Series([strategy for *_, strategy in WINDOWS for _ in range(2)])
-    trusted = compared.with_columns(baseline=strategies, trust=pl.lit("trusted"))
+    defined = pl.col("candidate").replace_strict(definitions)
+    trusted = compared.with_columns(baseline=strategies, trust=pl.lit("trusted"), definition=defined)
     write_rows(warehouse, "gold.scenario_comparison", trusted)
     write_sessions(warehouse, brokers.filter(pl.col("broker_id") == 0))
 
@@ -84,7 +86,7 @@ def prepare(folder, topic="orders", **linger):
     candidates = [{"name": "linger", **linger}, {"name": "upgrade", "partitioner": "java-builtin"}]
     config = load_config(write_configuration(folder, clusters, candidates=candidates))
     ensure_tables(config.warehouse)
-    write_windows(config.warehouse, topic)
+    write_windows(config.warehouse, topic, {one.name: one.definition for one in config.candidates})
     return config
 
 
@@ -108,6 +110,20 @@ def test_no_more_partitions_are_advised_for_a_topic_that_takes_none(tmp_path, to
     actions = {row["action"] for row in rows_of(config, RECOMMENDATIONS)}
     assert {UPGRADE} <= actions
     assert (LINGER in actions) is is_advised
+
+
+def test_a_candidate_that_changed_since_its_replay_is_not_advised_by_it_nor_judged(tmp_path):
+    """Its name stays: `linger.ms=50` was advised by what the replay said of 5, and 5 judged by who has 50."""
+    config, other = prepare(tmp_path), {"name": "linger", "config": {"linger.ms": 50}}
+    run(config, 0, 1)
+    changed = config.model_copy(update={"candidates": (Candidate(**other), *config.candidates[1:])})
+    run(changed, 1, 4)
+    advised = {row["window"] for row in rows_of(config, RECOMMENDATIONS) if row["action"] == LINGER}
+    assert advised == {0}
+    told = [row for row in rows_of(config, PROMISES) if row["action"] == LINGER]
+    assert {(row["outcome"], row["reason"]) for row in told} == {
+        ("unknown", "its candidate is no longer in the configuration")
+    }
 
 
 def test_advice_for_java_says_how_much_of_a_topic_other_clients_write(tmp_path):
