@@ -26,6 +26,7 @@ TOP_KEYS_LISTED = 5
 SHORT_ID = 8  # hex digits of a key's id that are shown
 # Assumptions of the keyed replay that a simulation does without.
 _OVERCOME = frozenset({Caveat.KEYLESS_STAYS, Caveat.KEYS_AS_RECORDED})
+_UNTOLD = frozenset({Caveat.COMMITS_UNKNOWN, Caveat.RACKS_DRAWN})
 _SOURCES = {Origin.CONFIGURED: BaselineSource.CONFIGURATION, Origin.INFERRED: BaselineSource.BATCHES}
 
 
@@ -158,7 +159,8 @@ def _describe_trusts(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Ro
     trusts = {name: tested[name] for name in TRUSTS}
     if outcome.is_baseline:
         return trusts
-    untold = [one for one in outcome.assumptions if one.kind is Caveat.COMMITS_UNKNOWN]
+    # of what nobody knows, drawn evenly or left out
+    untold = [one for one in outcome.assumptions if one.kind in _UNTOLD]
     trusts = {name: _add_doubt(trust, untold) for name, trust in trusts.items()}
     of_keys = [] if outcome.keys is None or outcome.is_as_in_use else list(_doubt_keys(topic, outcome.keys))
     trusts[SHARES] = _add_doubt(trusts[SHARES], [*of_keys, *doubt_width(outcome.runs)])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeline.calibration.caveats import Origin
+from pipeline.calibration.caveats import Caveat, Origin
 from pipeline.calibration.partitioner.settings import Setting
 from pipeline.config.replay import IN_USE
 from pipeline.errors import ConfigError
@@ -186,6 +186,16 @@ def test_a_configured_strategy_that_did_not_place_the_recorded_keys_predicts_not
     keys = SimpleNamespace(strategy=strategy, unknown_record_count=0, moves=MoveTotals())
     topic = SimpleNamespace(recorded=recorded, concerns=log, keyed=keyed)
     assert _describe_trusts(topic, SimpleNamespace(runs=None, keys=keys, reason=""), {})["trust"].startswith(said)
+
+
+@pytest.mark.parametrize("kind", [Caveat.RACKS_DRAWN, Caveat.COMMITS_UNKNOWN])
+def test_what_a_candidate_takes_of_producers_that_nobody_knows_is_a_doubt(kind, monkeypatch):
+    """Thirty producers of one zone were drawn evenly over three, and `partitioner.rack.aware=true` was trusted advice."""
+    monkeypatch.setattr(comparison, "doubt_width", lambda _: ())
+    topic = SimpleNamespace(recorded=SimpleNamespace(), outcomes=(), keyed=None)
+    outcome = SimpleNamespace(runs=object(), keys=None, is_baseline=False, is_as_in_use=False, assumptions=[kind.say()])
+    tested = dict.fromkeys(TRUSTS, Trust.TRUSTED)
+    assert {*_describe_trusts(topic, outcome, tested).values()} == {f"not trustworthy: {kind.say().text}"}
 
 
 @pytest.mark.parametrize(
