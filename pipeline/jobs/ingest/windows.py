@@ -13,7 +13,7 @@ from pipeline.model.log import LogName, Problem, fits_topics
 from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.number_text import format_span
 from pipeline.model.window import DAY_MS, HOUR_MS, LATEST_MS, MINUTE_MS, TimeWindow, instant_of, milliseconds_of
-from pipeline.runs import RunContext
+from pipeline.runs import CATCH_UP_MS, RunContext
 from pipeline.sources.cluster_reading import iter_availability
 from pipeline.sources.metrics.metric_source import MetricReading
 from pipeline.sources.questions import name_some
@@ -151,7 +151,10 @@ def _list_lost(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]
     for one in reading.replicas:
         name = LogName(one.topic, one.topic_id or "", one.partition)
         ends[name] = max(ends[name], -1 if one.is_future or one.log_end_offset is None else one.log_end_offset)
-    before = TimeWindow(max(0, run.span.start_ms - max(DAY_MS, run.window_ms)), run.span.start_ms)
+    reach = TimeWindow(max(0, run.span.start_ms - CATCH_UP_MS), run.span.start_ms)
+    committed = committed_windows(run.warehouse, run.cluster_name, (reach,))
+    newest_ms = max((one.start_ms for one in committed), default=run.span.start_ms)  # long ago after a pause
+    before = TimeWindow(max(0, newest_ms - max(DAY_MS, run.window_ms)), run.span.start_ms)
     logs = tuples_of(run.query(_LAST_LOGS, (before,), traffic=PARTITION_TRAFFIC), *LogName._fields, "last_offset")
     gone, shorter = set(), []
     for topic, topic_id, partition, last_offset in logs:

@@ -165,6 +165,15 @@ def test_a_topic_with_traffic_that_is_gone_from_disks_is_missing_in_windows_in_w
     assert find_missing(run, told_by_disks(*changes)) == dict.fromkeys(lacking, LOST)
 
 
+@pytest.mark.parametrize(("paused_minutes", "lacking"), [(1, {1, 2}), (3 * 24 * 60, {1, 2}), (32 * 24 * 60, set())])
+def test_a_topic_with_traffic_before_a_pause_that_is_gone_after_it_is_missing(tmp_path, paused_minutes, lacking):
+    """Only a day was looked back: after a pause of two days nobody missed it."""
+    run = plan(tmp_path, 1, 2, window(2).end_ms)
+    commit(run, [1 - paused_minutes])
+    had_traffic(run, "t", minute=1 - paused_minutes)
+    assert find_missing(run, told_by_disks((-50_000, OLD), (2.5, None))) == dict.fromkeys(lacking, LOST)
+
+
 def test_a_topic_with_traffic_that_is_deleted_while_its_disks_are_read_is_missing(tmp_path):
     """The metadata log, which was read before, has it still."""
     run = plan(tmp_path, 1, 2, window(2).end_ms)
