@@ -1,4 +1,4 @@
-"""A gate: asks for the rows of its suites and runs its Checkpoint. Light to import: Spark and the others come in when it runs."""
+"""A gate: asks for the rows of its suites and runs its Checkpoint. Great Expectations, which takes seconds, comes in when it runs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
 from expectations.reports import SuiteReport, make_reports
 from expectations.suite_files import SUITES, ask_for_suspects, named_columns, read_suite
+from pipeline.engine import count_task_slots, describe_work
 from pipeline.model.window import TimeWindow
+from pipeline.runs import RunContext
+from pipeline.stages import run_values
+from pipeline.storage.rows import compare_added, compare_contents
 from pipeline.tables import TABLES, Table
 from pipeline.tables.bronze import LOG_SEGMENTS
 from pipeline.tables.incidents import ALERT_OUTBOX
@@ -21,12 +28,7 @@ from pipeline.tables.keys import KEY_MATRICES, KEY_TRAFFIC
 from pipeline.tables.silver import ARRIVALS, RECORD_BATCHES
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from great_expectations.checkpoint import CheckpointResult, ValidationAction
-    from pyspark.sql import SparkSession
-
-    from pipeline.runs import RunContext
-
 
 _TABLE = re.compile(r"(?<=FROM |JOIN )(?:bronze|silver|gold)\.\w+")
 _BY_NAME = {table.name: table for table in TABLES}
@@ -88,14 +90,9 @@ def load_statistics_later() -> None:
 
 
 def fetch_rows(spark: SparkSession | None, run: RunContext, batches: Batches) -> dict[str, pa.Table]:
-    from pipeline.engine import describe_work
-
     asked = [(suite, replace(one, add=None)) for suite, one in batches.items() if isinstance(one, Asked)]
     found = {suite: one() for suite, one in batches.items() if not isinstance(one, Asked)}
     if spark is not None and asked:
-        from pipeline.engine import count_task_slots
-        from pipeline.stages import run_values
-
         describe_work(f"{run.subject}: check tables")
         slots = min(len(asked), count_task_slots(spark))
         found |= dict(run_values(spark, [asked[slot::slots] for slot in range(slots)], partial(_answer, run)))
@@ -137,10 +134,6 @@ def ask_contents(gate: str, versions: Versions) -> Batches:
 
 def _compare_contents(tables: Sequence[tuple[Table, int]], run: RunContext) -> pa.Table:
     """A row for each table of which a commit, from a version on, notes what it wrote of the cluster or what the run added."""
-    import pyarrow as pa
-
-    from pipeline.storage.rows import compare_added, compare_contents
-
     names = ("window_start", "row_count", "digest", "noted_row_count", "noted_digest")
     kinds = (pa.timestamp("us", "UTC"), *(pa.int64(),) * 4)
     rows = []

@@ -1,16 +1,24 @@
 """The gates: which suites each has, over which windows, and what of their rows only the driver knows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
 from expectations.gate import NOTHING, Asked, Batches, Versions, run_gate
 from expectations.reports import SuiteReport, raise_for_data_gate
 from expectations.suite_files import OF_STRATEGIES
+from pipeline.config.mail import MAIL_CHANNEL
+from pipeline.config.section import is_record_source
+from pipeline.model.incident import IncidentChange
 from pipeline.model.verdict import HISTORY_FACTOR, Verdicts
-from pipeline.model.window import TimeWindow, instant_of, milliseconds_of
+from pipeline.model.window import TimeWindow, Windows, instant_of, milliseconds_of
+from pipeline.runs import RunContext
+from pipeline.storage.predicates import format_datafusion_text
+from pipeline.storage.window_status import trust_windows, windows_in_doubt
 from pipeline.tables import Table
 from pipeline.tables.broker_metrics import BROKER_METRICS, BROKER_REQUEST_TIMES, BROKER_TOPICS
 from pipeline.tables.bronze import WINDOW_STATUS
@@ -20,13 +28,6 @@ from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.keys import KEY_HASHES, KEY_MATRICES, KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS
 from pipeline.tables.silver import ARRIVALS, RECORD_BATCHES
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
-
-    from pipeline.model.window import Windows
-    from pipeline.runs import RunContext
 
 _HISTORY_WINDOWS = 24
 _LEAST_HISTORY = 3
@@ -38,8 +39,6 @@ _DIGEST_OF_KEY = f"({_NUMBER}) * (partition + 1) * (record_count + size_bytes)" 
 
 def check_ingested(spark: SparkSession, run: RunContext, versions: Versions = NOTHING) -> tuple[SuiteReport, ...]:
     """The data gate of `ingest`, which marks the windows; `DataGateError` if a critical check failed, after all had their turn."""
-    from pipeline.storage.window_status import trust_windows
-
     starts_ms, max_age_ms = [window.start_ms for window in run.windows], milliseconds_of(run.cluster.freshness)
     parameters = {"windows_ms": starts_ms, "max_age_ms": max_age_ms}
     reports = run_gate(spark, "ingest", run, list_ingested(run), versions=versions, parameters=parameters)
@@ -50,10 +49,6 @@ def check_ingested(spark: SparkSession, run: RunContext, versions: Versions = NO
 
 
 def list_ingested(run: RunContext) -> Batches:
-    from pipeline.config.section import is_record_source  # brings pydantic
-    from pipeline.storage.predicates import format_datafusion_text
-    from pipeline.storage.window_status import windows_in_doubt
-
     # not of windows in doubt: one table may lack what another has
     doubted = {window.start_ms for window in windows_in_doubt(run.warehouse, run.cluster_name, run.windows)}
     columns = ("window_start_ms", "source", "source_expired", "table_versions")
@@ -126,8 +121,6 @@ def list_replayed(run: RunContext, windows: tuple[TimeWindow, ...]) -> Batches:
 
 
 def _add_expected(run: RunContext, rows: pa.Table) -> pa.Table:
-    import pyarrow as pa
-
     topics = rows["topic"].to_pylist()
     # and the current setup
     counts = {topic: 1 + sum(candidate.fits(topic) for candidate in run.config.candidates) for topic in set(topics)}
@@ -135,8 +128,6 @@ def _add_expected(run: RunContext, rows: pa.Table) -> pa.Table:
 
 
 def _add_tests(run: RunContext, windows: tuple[TimeWindow, ...], found: pa.Table) -> pa.Table:
-    import pyarrow as pa
-
     rows = add_history(run, windows)
     told = (
         ("replayed_trust", pa.string()),
@@ -148,9 +139,6 @@ def _add_tests(run: RunContext, windows: tuple[TimeWindow, ...], found: pa.Table
 
 def add_history(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
     """Rows of `gold.back_tests` with the median error of their topic in the windows before; NULL with too few of them."""
-    import polars as pl
-    import pyarrow as pa
-
     first_ms, end_ms = min(window.start_ms for window in windows), max(window.end_ms for window in windows)
     reach = TimeWindow(max(0, first_ms - HISTORY_FACTOR * _HISTORY_WINDOWS * run.window_ms), end_ms)
     history = pl.DataFrame(run.load(BACK_TESTS, (reach,), (*_TOPIC, "share_error_points"))).sort("window_start")
@@ -164,8 +152,6 @@ def add_history(run: RunContext, windows: tuple[TimeWindow, ...]) -> pa.Table:
 
 def check_health(run: RunContext, verdicts: Verdicts, queue: Callable[[], object] | None = None) -> SuiteReport:
     """The health gate over verdicts with limit, k, severity: its failure is mailed; `queue`, its action, queues incidents."""
-    import pyarrow as pa
-
     from expectations.actions import QueueIncidents  # takes three seconds
 
     actions = [] if queue is None else [QueueIncidents.by(lambda _: queue())]
@@ -210,12 +196,6 @@ def list_measured(run: RunContext, windows: Windows, verdicts: Verdicts) -> Batc
 
 def join_messages(run: RunContext, windows: Windows) -> pa.Table:
     """Messages about the windows, and a row without one for each open change that nobody silenced and no mail tells."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from pipeline.config.mail import MAIL_CHANNEL  # brings pydantic
-    from pipeline.model.incident import IncidentChange
-
     names = ("window_start", "message_id", "incident_id", "state", "channel", "tells", "subject_line", "attempt_count")
     messages = run.load(ALERT_OUTBOX, None, (*names, "delivered_at", "delivered_to"))
     told: set[str] = set()
@@ -235,8 +215,6 @@ def join_messages(run: RunContext, windows: Windows) -> pa.Table:
 
 def join_verdicts(run: RunContext, verdicts: Verdicts) -> pa.Table:
     """Verdicts as they are to be stored, and brokers that lack one, with the measure that each judges."""
-    import pyarrow as pa
-
     rows = run.table_of(VERDICTS, verdicts)
     starts_ms = sorted({verdict.window_start_ms for verdict in verdicts})
     windows = [run.window_at(start_ms) for start_ms in starts_ms]

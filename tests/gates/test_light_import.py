@@ -1,12 +1,12 @@
-"""DAG files name the gate: importing it must cost next to nothing."""
+"""Great Expectations and what it brings take seconds: a run that fails before its gate does not pay for them."""
 
 import subprocess
 import sys
 
-HEAVY = {"great_expectations", "pyspark", "pandas", "numpy", "scipy"}
+HEAVY = {"great_expectations", "scipy"}
 
 
-def test_importing_the_gate_brings_in_no_framework():
+def test_importing_the_gates_does_not_bring_in_great_expectations():
     code = "import sys, expectations.gate, expectations.gates; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert HEAVY & set(loaded) == set()
