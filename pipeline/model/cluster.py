@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, NamedTuple, Self, TypeVar
 
-from pipeline.model.log import LogName, TopicPartition, is_partition_number
+from pipeline.model.log import OfPartition, TopicPartition, is_partition_number
 
 NO_LEADER = -1  # no leader, or none that is known
 
@@ -41,12 +41,9 @@ class Broker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionState:
+class PartitionState(OfPartition):
     """Leader and replicas of a partition; `NO_LEADER`, None or empty where the source lacks them."""
 
-    topic: str
-    topic_id: str | None
-    partition: int
     leader_id: int
     leader_epoch: int | None
     replicas: tuple[int, ...]  # brokers in assignment order; the first is the preferred leader
@@ -59,23 +56,12 @@ class PartitionState:
     partition_epoch: int | None = None
 
     @property
-    def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
-
-    @property
-    def log_name(self) -> LogName:
-        return LogName(self.topic, self.topic_id or "", self.partition)
-
-    @property
     def preferred_leader_id(self) -> int:
         return self.replicas[0] if self.replicas else NO_LEADER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaState:
-    topic: str
-    topic_id: str | None
-    partition: int
+class ReplicaState(OfPartition):
     broker_id: int | None  # broker; None where its `meta.properties` is absent
     log_directory: str
     directory_id: str | None = None
@@ -86,10 +72,6 @@ class ReplicaState:
     size_bytes: int | None = 0
     is_future: bool = False  # a copy being moved between disks of this broker
     leader_epoch: int = -1  # of its last batch, where no `leader-epoch-checkpoint` tells epochs
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
 
     @property
     def order(self) -> tuple[TopicPartition, bool, int, bool]:

@@ -33,6 +33,23 @@ class LogName(NamedTuple):
     partition: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfPartition:
+    """What is said of a topic's partition; `topic_id` is None where the source lacks it."""
+
+    topic: str
+    topic_id: str | None
+    partition: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def log_name(self) -> LogName:
+        return LogName(self.topic, self.topic_id or "", self.partition)
+
+
 def is_partition_number(number: int) -> bool:
     return 0 <= number <= MAX_PARTITION_NUMBER
 

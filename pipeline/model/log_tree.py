@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pipeline.model.log import LogName, Problem, TopicPartition
+from pipeline.model.log import OfPartition, Problem, TopicPartition
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 """The KRaft quorum's own log: in every node's directory, never a load of a broker."""
@@ -41,25 +41,15 @@ class SegmentFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionDirectory:
+class PartitionDirectory(OfPartition):
     path: str
-    topic: str  # topic name; cut where Kafka had to shorten it (see `is_topic_truncated`)
-    partition: int
     kind: DirectoryKind = DirectoryKind.LIVE
-    is_topic_truncated: bool = False  # a `-delete`, `-stray` or `-future` name of 255 characters
+    is_topic_truncated: bool = False  # Kafka cut the topic's name in one that ends in `-delete`, `-stray` or `-future`
     topic_id: str | None = None  # from `partition.metadata` (base64 uuid), None before Kafka 2.8
     segments: tuple[SegmentFile, ...] = ()  # by base offset; the last one is the active one
     snapshot_paths: tuple[str, ...] = ()
     metadata_snapshot_paths: tuple[str, ...] = ()  # `<offset>-<epoch>.checkpoint` of `__cluster_metadata`, by offset
     leader_epochs: tuple[LeaderEpoch, ...] = ()  # from `leader-epoch-checkpoint`, oldest first; empty where absent
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
-
-    @property
-    def log_name(self) -> LogName:
-        return LogName(self.topic, self.topic_id or "", self.partition)
 
     @property
     def is_cluster_metadata(self) -> bool:
