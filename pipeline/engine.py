@@ -1,19 +1,15 @@
 """What engine runs a DataFrame: classic Spark, Spark Connect or Sail; a process uses one kind of PySpark's functions at a time."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from pipeline.config.storage import Folder, RemoteFolder
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"  # environment variable by which PySpark chooses the kind of its expressions
 _sail_sessions: set[int] = set()

@@ -1,14 +1,10 @@
 """One tree of errors; each class has the exit code of the command line."""
 
-from __future__ import annotations
-
 import functools
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import ParamSpec, TypeVar, cast
 
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")

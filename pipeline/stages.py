@@ -1,7 +1,5 @@
 """Stages of a Spark job: a kernel makes Arrow tables of tasks, written as Parquet parts by kind; what follows is a DataFrame."""
 
-from __future__ import annotations
-
 import pickle
 import uuid
 import zlib
@@ -9,20 +7,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipeline.config.storage import Folder, open_in_arrow
 from pipeline.engine import count_engine_tasks, count_task_slots, describe_work, reads_files_in_tasks
 from pipeline.errors import StorageError
 from pipeline.tables.arrow_types import format_sql_schema
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 Task = TypeVar("Task")
 Piece = TypeVar("Piece")
@@ -64,7 +60,7 @@ class Parts:
             return self.spark.read.schema(declared).parquet(*self.paths)
         return map_tasks(self.spark, self.paths, partial(_give_part, self.folder, self.schema), self.schema)
 
-    def without(self, partitions: frozenset[tuple[str, str, int]]) -> Parts:
+    def without(self, partitions: frozenset[tuple[str, str, int]]) -> Self:
         """The same without the rows of some partitions: few."""
         return replace(self, left_out=partitions)
 
@@ -72,7 +68,7 @@ class Parts:
         """All rows on the driver: of a small kind."""
         return read_parts(self.folder, self.schema, self.paths)
 
-    def with_rows(self, kind: str, rows: pa.Table) -> Parts:
+    def with_rows(self, kind: str, rows: pa.Table) -> Self:
         """The same and some rows that the driver has: few."""
         path = write_part(self.folder, kind, rows)
         return replace(self, paths=(*self.paths, path), row_count=self.row_count + rows.num_rows)

@@ -1,24 +1,19 @@
 """Base of all configuration sections, and the errors for values they refuse."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union
+from typing import Annotated, Any, ClassVar, Union
 
 import pydantic
 from pydantic import Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, ErrorDetails
 
 from pipeline.errors import ConfigError
 from pipeline.model.window import format_instant, milliseconds_of, parse_duration, parse_instant
-
-if TYPE_CHECKING:
-    from pydantic_core import CoreSchema, ErrorDetails
-
 
 Location = tuple[int | str, ...]  # keys and places in lists, from the top of the document
 _MOST_SHOWN = 60
@@ -220,7 +215,7 @@ def _show(value: object) -> str:
     return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}…"
 
 
-_KINDS: dict[str, type[SourceSettings]] = {}
+_KINDS: dict[str, "type[SourceSettings]"] = {}
 
 
 class SourceSettings(Section):

@@ -1,17 +1,16 @@
 """Infers the partitioner and settings of every producer session; tasks read a session's arrivals and batches."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from pipeline.calibration.limits import LEAST_SAMPLE
 from pipeline.calibration.partitioner.baseline import Baseline, identify_baseline
@@ -21,7 +20,7 @@ from pipeline.calibration.service.batch_fit import ADAPTIVE, choose_variant
 from pipeline.calibration.service.latency_fit import needs_trial, sharpen_services
 from pipeline.calibration.service.model import Models, ServiceModel
 from pipeline.calibration.service.trial import SessionTopic
-from pipeline.calibration.session_traffic import batches_of, iter_sessions
+from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic, batches_of, iter_sessions
 from pipeline.calibration.within_ms import choose_pattern
 from pipeline.replay.clients import name_versions, name_zones
 from pipeline.replay.keyed.plan import strategy_in_use
@@ -30,11 +29,6 @@ from pipeline.replay.recorded import SLOTS, ProducerSession, Recording, SessionK
 from pipeline.replay.simulated.producers import is_simulated
 from pipeline.simulator.clients.client import PLACEMENTS
 from pipeline.stages import run_pieces
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 
 ReadRows = Callable[[int, Iterable[tuple[int, int]]], pa.Table]
 """Start of the window and sessions to their rows; called where tasks run."""

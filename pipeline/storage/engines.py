@@ -6,8 +6,6 @@ TCP header, at `SKF_NET_OFF` the IP header; accepted connections inherit it), bu
 reaches by a Unix socket in a folder of mode 0700. PySpark's functions use one engine a process at a time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os
@@ -21,15 +19,13 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import SparkSession
+
+from pipeline.config.pipeline_config import Spark
 from pipeline.engine import connect_mode, note_sail
 from pipeline.errors import ConfigError, SparkFailedError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from pipeline.config.pipeline_config import Spark
 
 _ONLY_ONCE = [("grpc.default_authority", "localhost"), ("grpc.client_idle_timeout_ms", (1 << 31) - 1)]
 """Options of a channel whose one connection stays; servers refuse a path as the name of a host."""

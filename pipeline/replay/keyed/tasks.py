@@ -5,17 +5,16 @@ keys are assigned, all in one pass over the rows. What a task holds is one bucke
 columns of a bucket's rows as one value: row by row, Spark takes half a minute to move what takes a few seconds so.
 """
 
-from __future__ import annotations
-
 import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyspark.sql import SparkSession
 
 from pipeline.arrays import Ints
 from pipeline.errors import InputError
@@ -24,9 +23,6 @@ from pipeline.replay.keyed.buckets import TEXT_COLUMN, Columns, replay_bucket, s
 from pipeline.replay.keyed.plan import AnswerColumn, HashColumn, KeyedPlan
 from pipeline.replay.keyed.sums import NAMED, TopicSums, merge_sums
 from pipeline.stages import map_tasks
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ReadFile = Callable[[str, Sequence[str]], Iterable[pa.RecordBatch]]
 Packed = tuple[int, str, Columns]  # a bucket, what the rows are, and their columns

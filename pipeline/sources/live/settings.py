@@ -1,10 +1,9 @@
 """How to reach a running cluster and what to read of it; names are Kafka's own, and secrets are those of environment variables."""
 
-from __future__ import annotations
-
+import ssl
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -14,10 +13,6 @@ from pipeline.config.section import ConfigPath, Duration, Section
 from pipeline.environment import environment_secret
 from pipeline.errors import ConfigError
 from pipeline.files import check_regular
-
-if TYPE_CHECKING:
-    import ssl
-
 
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
@@ -63,7 +58,7 @@ class ClientSettings(Section):
     client_id: str = "partition-health"
 
     @model_validator(mode="after")
-    def _sasl_is_whole(self) -> ClientSettings:
+    def _sasl_is_whole(self) -> Self:
         login = (self.sasl_username, self.sasl_password_variable)
         url, is_iam = self.sasl_oauthbearer_token_endpoint_url, self.sasl_mechanism == "AWS_MSK_IAM"
         if not self.uses_sasl and any((self.sasl_mechanism, *login, url)):
