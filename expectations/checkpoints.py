@@ -82,11 +82,6 @@ class SqlExpectation(BatchExpectation, ABC):
         return {"success": count == 0, "result": {"observed_value": count, "details": details}}
 
 
-def plain_row(row: dict[str, Any]) -> dict[str, Any]:
-    instants = {at: format_instant(milliseconds_of(value)) for at, value in row.items() if isinstance(value, datetime)}
-    return row | instants
-
-
 class ExpectRowsToHold(SqlExpectation):
     """Expects that every row, or every row that a filter selects, fulfils a condition; NULL does not.
 
@@ -246,4 +241,7 @@ def list_unexpected(result: Any, rows: pa.Table, shown: Sequence[str]) -> list[d
     if found and ROW not in found[0]:
         return list(found)
     places = pa.array([entry[ROW] for entry in found[:MAX_ROWS]], pa.int64())
-    return [plain_row(row) for row in rows.select(list(shown)).take(places).to_pylist()]
+    return [
+        {at: format_instant(milliseconds_of(of)) if isinstance(of, datetime) else of for at, of in row.items()}
+        for row in rows.select(list(shown)).take(places).to_pylist()
+    ]

@@ -11,17 +11,7 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from operator import attrgetter
 
-from pipeline.alerting.alertmanager import (
-    MOST_ALERTS,
-    Silence,
-    alert_labels,
-    find_covering,
-    find_keep_ms,
-    join_alerts,
-    keep_firing,
-    post_alert,
-    read_silences,
-)
+from pipeline.alerting import alertmanager
 from pipeline.alerting.delivery import Delivery, deliver
 from pipeline.alerting.digest import ALL_CLUSTERS
 from pipeline.alerting.message import DIGEST, attach_report
@@ -146,7 +136,7 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
         place = delivery.delivered_to + "".join(f"; refused {answer}" for answer in delivery.refused)
         outbox.mark_delivered(config.warehouse, *ids, delivered_to=place, now_ms=now_ms)
         delivered += [(message, delivery.delivered_to) for message in lot]
-    notes += keep_firing(config, now_ms=now_ms)
+    notes += alertmanager.keep_firing(config, now_ms=now_ms)
     if left_count := len(waiting) - len(due):
         notes.append(f"{left_count} messages wait for their next attempt: partition-health outbox")
     counts = f"{len(delivered)} of {len(due)} messages delivered, {len(waiting) - len(delivered)} stay in the outbox"
@@ -212,36 +202,35 @@ def _leave_out_silenced(
     except PipelineError as error:
         return list(due), [f"silences hold nothing back: {error}"]
     told = [key for key in {(one.cluster, name) for one in due for name in one.incident_ids} if key in labels]
-    covering: dict[tuple[str, str], list[Silence]] = defaultdict(list)
+    covering: dict[tuple[str, str], list[alertmanager.Silence]] = defaultdict(list)
     notes = []
-    for alertmanager in config.mail.alertmanagers if due else ():
+    for server in config.mail.alertmanagers if due else ():
         try:
-            silences = [one for one in read_silences(alertmanager) if one.until_ms > now_ms]
-            found = find_covering(silences, [labels[key] for key in told])
+            silences = [one for one in alertmanager.read_silences(server) if one.until_ms > now_ms]
+            found = alertmanager.find_covering(silences, [labels[key] for key in told])
         except Exception as error:  # noqa: BLE001 - no Alertmanager stops the mails
-            said = error if isinstance(error, PipelineError) else f"{alertmanager.name}: {type(error).__name__}"
+            said = error if isinstance(error, PipelineError) else f"{server.name}: {type(error).__name__}"
             notes.append(f"its silences hold nothing back: {said}")
             continue
         for key, own in zip(told, found, strict=True):
             covering[key] += own
-    silenced, end_of = {}, attrgetter("until_ms")
+    heard, end_of = [], attrgetter("until_ms")
     for message in due:
         needed = [covering[message.cluster, name] for name in message.incident_ids]
-        if all(needed):
-            silenced[message.message_id] = min((max(one, key=end_of) for one in needed), key=end_of)
-    quiet = {m.message_id for m in due if m.message_id not in alerts and m.message_id in silenced}
-    for message in (one for one in due if one.message_id in quiet):
-        reason = silenced[message.message_id].describe()
+        if message.message_id in alerts or not all(needed):
+            heard.append(message)
+            continue
+        reason = min((max(one, key=end_of) for one in needed), key=end_of).describe()
         outbox.mark_failed(config.warehouse, message.message_id, error=reason, given_up_at_ms=now_ms)
         notes.append(f"{message.subject_line}: {reason}")
-    return [message for message in due if message.message_id not in quiet], notes
+    return heard, notes
 
 
 def _load_labels(config: PipelineConfig, due: Sequence[AlertMessage]) -> dict[tuple[str, str], dict[str, str]]:
     labels, columns = {}, ("incident_id", "rule", "subject")
     for cluster in {message.cluster for message in due} if config.mail.alertmanagers else ():
         for row in load_rows(config.warehouse, INCIDENTS, cluster=cluster, columns=columns).to_pylist():
-            labels[cluster, row["incident_id"]] = alert_labels(cluster, row["rule"], row["subject"])
+            labels[cluster, row["incident_id"]] = alertmanager.alert_labels(cluster, row["rule"], row["subject"])
     return labels
 
 
@@ -255,8 +244,8 @@ def _list_lots(due: Sequence[AlertMessage], alerts: Mapping[str, _Alert]) -> deq
             earlier[alert] += 1
         else:
             lots[False, message.channel != MAIL_CHANNEL, number, "", 0].append(message)
-    cut = (lots[key][at : at + MOST_ALERTS] for key in sorted(lots) for at in range(0, len(lots[key]), MOST_ALERTS))
-    return deque(cut)
+    most = alertmanager.MOST_ALERTS
+    return deque(lots[key][at : at + most] for key in sorted(lots) for at in range(0, len(lots[key]), most))
 
 
 def _find_alerts(config: PipelineConfig, messages: Iterable[AlertMessage]) -> dict[str, _Alert]:
@@ -281,9 +270,9 @@ def _deliver(config: PipelineConfig, smtp: Smtp | None, lot: Sequence[AlertMessa
     for webhook in config.mail.webhooks:
         if webhook.name == channel:
             return Delivery(delivered_to=post(payload, webhook, message_id=message_id))
-    alertmanager = next(one for one in config.mail.alertmanagers if one.name == channel)
-    payload, keep_ms = join_alerts([one.payload for one in lot]), find_keep_ms(config, alertmanager)
-    return Delivery(delivered_to=post_alert(payload, alertmanager, now_ms=now_ms, keep_ms=keep_ms))
+    server = next(one for one in config.mail.alertmanagers if one.name == channel)
+    payload, keep_ms = alertmanager.join_alerts([one.payload for one in lot]), alertmanager.find_keep_ms(config, server)
+    return Delivery(delivered_to=alertmanager.post_alert(payload, server, now_ms=now_ms, keep_ms=keep_ms))
 
 
 def _list_recipients(message: AlertMessage) -> list[str]:

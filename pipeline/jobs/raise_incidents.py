@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from pipeline.alerting.alertmanager import render_alert
 from pipeline.alerting.digest import describe_digest
@@ -197,21 +197,16 @@ def queue_messages(
     """
     reported = reported_changes(run.warehouse, run.cluster_name)
     heard = {change.incident_id for change in known}
-    described: dict[tuple[str, ...], Content] = {}
     messages = []
 
+    @cache
     def describe(group: tuple[IncidentChange, ...]) -> Content:
-        keys = tuple(change.key for change in group)
-        if keys not in described and len(group) > 1:
-            described[keys] = describe_digest(run.cluster_name, group, owner=run.cluster.owner)
-        elif keys not in described:
-            evidence = gather_evidence(run, group[0], verdicts)
-            if isinstance(evidence, BrokerShareEvidence):
-                described[keys] = describe_broker_share(evidence)
-            else:
-                describe_other = describe_source if evidence.change.rule == SOURCE_ARRIVAL else describe_rule
-                described[keys] = describe_other(evidence)
-        return described[keys]
+        if len(group) > 1:
+            return describe_digest(run.cluster_name, group, owner=run.cluster.owner)
+        evidence = gather_evidence(run, group[0], verdicts)
+        if isinstance(evidence, BrokerShareEvidence):
+            return describe_broker_share(evidence)
+        return describe_source(evidence) if evidence.change.rule == SOURCE_ARRIVAL else describe_rule(evidence)
 
     mail = run.config.mail
     recipients = run.cluster.mail_to or mail.to
@@ -224,8 +219,7 @@ def queue_messages(
     for alertmanager in mail.alertmanagers:
         for change in _news(every, reported[alertmanager.name], heard):
             report = run.config.report_link(run.cluster_name, change.window_start_ms)
-            alert = render_alert(describe((change,)), change, alertmanager, report=report, now_ms=run.now_ms)
-            messages.append(alert)
+            messages.append(render_alert(describe((change,)), change, alertmanager, report=report, now_ms=run.now_ms))
     return insert_rows(run.table_of(ALERT_OUTBOX, messages), run.warehouse, ALERT_OUTBOX)
 
 

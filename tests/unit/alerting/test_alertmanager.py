@@ -212,7 +212,9 @@ def test_channels_have_names_of_their_own():
 def test_an_alert_fires_until_the_next_news_of_its_incident(config, monkeypatch):
     """Those of a cluster that tells once a week ended after two days, though the incident went on."""
     kept_ms = []
-    monkeypatch.setattr(deliver_alerts, "post_alert", lambda *_, keep_ms, **__: kept_ms.append(keep_ms) or "")
+    monkeypatch.setattr(
+        deliver_alerts.alertmanager, "post_alert", lambda *_, keep_ms, **__: kept_ms.append(keep_ms) or ""
+    )
     weekly = config.clusters["demo"].model_copy(update={"gate": Gate(repeat=timedelta(days=7))})
     message = replace(message_for(new_evidence(), ["ops@x.org"]), channel="alertmanager")
     mail = Mail(alertmanagers=(Alertmanager(url="http://a"),))

@@ -157,7 +157,7 @@ def test_whatever_goes_wrong_with_an_alertmanager_mails_leave(config, error, mon
         raise error
 
     ensure_tables(config.warehouse, (INCIDENTS,))
-    monkeypatch.setattr(deliver_alerts, "read_silences", fail)
+    monkeypatch.setattr(deliver_alerts.alertmanager, "read_silences", fail)
     kept, notes = send_past_alertmanager(config)
     assert len(kept) == 2
     assert f"hold nothing back: alertmanager: {type(error).__name__}" in notes
@@ -182,7 +182,7 @@ def silence_cluster(cluster, until_ms, known, monkeypatch):
     """Silences a cluster's incidents, of which the labels of those `known` are read."""
     silence = replace(silence_of(match("cluster", cluster, is_regex=False)), until_ms=until_ms)
     monkeypatch.setattr(deliver_alerts, "_load_labels", lambda *_: known)
-    monkeypatch.setattr(deliver_alerts, "read_silences", lambda _: (silence,))
+    monkeypatch.setattr(deliver_alerts.alertmanager, "read_silences", lambda _: (silence,))
 
 
 @pytest.mark.parametrize(("ends_after_ms", "sent_count"), [(-1, 2), (0, 2), (1, 0)])
