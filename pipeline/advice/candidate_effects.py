@@ -9,7 +9,6 @@ from pipeline.advice.carried_out import Row, list_changes
 from pipeline.advice.following import Doubts, Ends
 from pipeline.advice.recommendations import CandidateEffect
 from pipeline.config.replay import Candidate
-from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.number_text import format_name, format_percent, format_ratio
 from pipeline.model.promise import WHOLE, Trust
 from pipeline.model.verdict import BrokerLoads
@@ -220,7 +219,7 @@ def find_rekeyings(
     effects = []
     for topic, topic_id, count, top_ratio, best_peak in sorted(topics, key=itemgetter(0, 1)):
         heavy = by_topic.get((topic, topic_id), {})
-        if not count or topic in KAFKA_TOPICS or max(map(abs, heavy.values()), default=0) <= _WORTH * total:
+        if not count or max(map(abs, heavy.values()), default=0) <= _WORTH * total:
             continue
         left = {load.broker_id: load.size_bytes - heavy.get(load.broker_id, 0.0) for load in shares}
         ratios = {load.broker_id: left[load.broker_id] / total / load.expected_share for load in shares}

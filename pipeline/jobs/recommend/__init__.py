@@ -86,10 +86,11 @@ def _recommend(
     sizes = sum_topics(run, window)
     of_topic = ("topic", "topic_id", "heavy_key_count", "top_key_ratio", "best_peak_to_mean")
     placed = _load_placed(run, window)
-    effects = _effects(run, window, placed, shares, sizes) + candidate_effects.find_rekeyings(
+    fixed = list_fixed_topics(run.load(CLUSTER_STATE, (window,), ("topic", "configs", "state_source")), KAFKA_TOPICS)
+    effects = _effects(run, window, placed, shares, sizes, fixed=fixed) + candidate_effects.find_rekeyings(
         shares,
         run.tuples(PARTITION_HEALTH, (window,), "topic", "topic_id", "leader_id", "heavy_keys_bytes"),
-        run.tuples(TOPIC_HEALTH, (window,), *of_topic),
+        [row for row in run.tuples(TOPIC_HEALTH, (window,), *of_topic) if row[0] not in fixed],
     )
     answers = read_answers(run, window, [one.broker_id for one in hot])
     keyed = find_keyed(run, window)
@@ -257,7 +258,7 @@ def _load_placed(run: RunContext, window: TimeWindow) -> list[Row]:
 
 
 def _effects(
-    run: RunContext, window: TimeWindow, rows: Iterable[Row], shares: BrokerLoads, sizes: Counter[str]
+    run: RunContext, window: TimeWindow, rows: list[Row], shares: BrokerLoads, sizes: Counter[str], *, fixed: set[str]
 ) -> list[CandidateEffect]:
     candidates = {candidate.name: candidate for candidate in run.config.candidates}
     placed: dict[tuple[str, str], list[Row]] = defaultdict(list)
@@ -265,7 +266,6 @@ def _effects(
         if not row["is_baseline"] and row["candidate"] in candidates and row["share"] is not None:
             placed[row["candidate"], row["topic"]].append(row)
     compared = {(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, (window,))}
-    fixed = list_fixed_topics(run.load(CLUSTER_STATE, (window,), ("topic", "configs", "state_source")), KAFKA_TOPICS)
     clients: dict[str, Counter[str]] = defaultdict(Counter)
     for topic, client, count in run.tuples(PRODUCER_SESSIONS, (window,), "topic", "client", "record_count"):
         clients[topic][client] += count

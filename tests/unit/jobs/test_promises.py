@@ -112,6 +112,18 @@ def test_no_more_partitions_are_advised_for_a_topic_that_takes_none(tmp_path, to
     assert (LINGER in actions) is is_advised
 
 
+@pytest.mark.parametrize(("topic", "is_advised"), [("orders", True), ("app-repartition", False)])
+def test_no_other_keys_are_advised_for_a_topic_whose_use_rests_on_them(tmp_path, topic, is_advised):
+    """Kafka Streams joins and sums by them, and compaction keeps the last record of each."""
+    config = prepare(tmp_path, topic)
+    of = pl.DataFrame({"window_start": [instant_of(T0_MS)], "topic": [topic], "partition": [9], "leader_id": [0]})
+    write_rows(config.warehouse, "gold.partition_health", of.with_columns(heavy_keys_bytes=pl.lit(2e8)))
+    measured = of.with_columns(heavy_key_count=pl.lit(1), top_key_ratio=pl.lit(0.4), best_peak_to_mean=pl.lit(2.0))
+    write_rows(config.warehouse, "gold.topic_health", measured)
+    run(config, 0, 1)
+    assert ("rekey" in {row["action"] for row in rows_of(config, RECOMMENDATIONS)}) is is_advised
+
+
 def test_a_candidate_that_changed_since_its_replay_is_not_advised_by_it_nor_judged(tmp_path):
     """Its name stays: `linger.ms=50` was advised by what the replay said of 5, and 5 judged by who has 50."""
     config, other = prepare(tmp_path), {"name": "linger", "config": {"linger.ms": 50}}
