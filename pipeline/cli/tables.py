@@ -27,9 +27,9 @@ def run(args: argparse.Namespace) -> int:
     if args.sources:
         from pipeline.sources.kinds import CAPABILITIES, COLUMNS
 
-        how = [dict(zip(COLUMNS, one.how, strict=True)) for one in CAPABILITIES]
-        sources = [{"numbers": one.numbers, "note": one.note, **by} for one, by in zip(CAPABILITIES, how, strict=True)]
-        text = show_table(["number", *COLUMNS, "note"], [[one.numbers, *one.how, one.note] for one in CAPABILITIES])
+        rows = [(number.columns, *how, number.note) for number, how in CAPABILITIES.items()]
+        sources = [dict(zip(["numbers", *COLUMNS, "note"], row, strict=True)) for row in rows]
+        text = show_table(["number", *COLUMNS, "note"], rows)
         print_answer(args, {"sources": sources}, text)
         return 0
     # with or without the layer

@@ -41,18 +41,6 @@ class FieldReader:
         self.position += size
         return self._data[start : self.position]
 
-    read_int8 = _integer(1)
-    read_int16 = _integer(2)
-    read_uint16 = _integer(2, signed=False)
-    read_int32 = _integer(4)
-    read_int64 = _integer(8)
-
-    def read_boolean(self) -> bool:
-        return self.read_bytes(1) != b"\0"  # anything but 0 is true, as in Kafka
-
-    def read_uuid(self) -> str:
-        return base64.urlsafe_b64encode(self.read_bytes(16)).decode("ascii").rstrip("=")
-
     def read_unsigned_varint(self) -> int:
         value = 0
         start = self.position
@@ -75,8 +63,7 @@ class FieldReader:
 
     def read_compact_string(self) -> str:
         start = self.position
-        value = self.read_compact_nullable_string()
-        if value is None:
+        if (value := self.read_compact_nullable_string()) is None:
             raise InputError("a null string where one is needed", position=start)
         return value
 
@@ -129,23 +116,23 @@ class _Field(NamedTuple):
     tag: int | None = None
 
 
-_READERS: dict[str, Callable[[FieldReader], Any]] = {
-    "int8": FieldReader.read_int8, "int16": FieldReader.read_int16, "uint16": FieldReader.read_uint16,
-    "int32": FieldReader.read_int32, "int64": FieldReader.read_int64, "boolean": FieldReader.read_boolean,
+READERS: dict[str, Callable[[FieldReader], Any]] = {
+    "int8": _integer(1), "int16": _integer(2), "uint16": _integer(2, signed=False), "int32": _integer(4),
+    "int64": _integer(8), "boolean": lambda reader: reader.read_bytes(1) != b"\0",  # all but 0 is true, as in Kafka
     "string": FieldReader.read_compact_string, "string?": FieldReader.read_compact_nullable_string,
-    "uuid": FieldReader.read_uuid,
+    "uuid": lambda reader: base64.urlsafe_b64encode(reader.read_bytes(16)).decode("ascii").rstrip("="),
 }  # fmt: skip  # a table: short fields share a line
 
 
 def _find_reader(kind: str) -> Callable[[FieldReader], Any]:
-    """Reads a type of `_READERS`, a struct of `_STRUCTS`, or with `[]` after it an array of them."""
+    """Reads a type of `READERS`, a struct of `_STRUCTS`, or with `[]` after it an array of them."""
     if kind.endswith("[]"):
         read = _find_reader(kind.removesuffix("[]"))
         return lambda reader: reader.read_compact_array(lambda: read(reader))
     if kind in _STRUCTS:
         fields = _list_fields(_STRUCTS[kind])
         return lambda reader: _read_fields(reader, fields, version=0)
-    return _READERS[kind]
+    return READERS[kind]
 
 
 def _list_fields(declared: str) -> tuple[_Field, ...]:

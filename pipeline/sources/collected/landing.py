@@ -114,19 +114,6 @@ _CONTRADICTING = "left out, parts that contradict each other:"
 _OTHERS_PARTITIONS = "left out, partitions that the metadata does not place on this host:"
 
 
-def keep_what_is_placed(
-    hosts: Sequence[Host], history: ClusterHistory, since_ms: int, problems: list[Problem]
-) -> list[Host]:
-    """Hosts without what the metadata never placed on their brokers; `problems` takes it, unless it may have been deleted before."""
-    if history.state_source == ONLY_REPLICA:
-        return list(hosts)
-    # the cluster that most hosts' log directories are of; None where as many say another
-    ids = [{found.cluster_id for found in host.manifest.state.directories} - {None} for host in hosts]
-    (first, count), *others = (*Counter(one for said in ids for one in said).most_common(2), (None, 0))
-    placement = _Placement(history, since_ms, None if others and others[0][1] == count else first)
-    return [_keep(host, placement, problems) for host in hosts]
-
-
 class _Placement:
     def __init__(self, history: ClusterHistory, since_ms: int, cluster_id: str | None) -> None:
         self._is_whole = history.known_since_ms is not None and history.known_since_ms <= since_ms
@@ -164,6 +151,7 @@ class _Placement:
 
 
 def _keep(host: Host, placement: _Placement, problems: list[Problem]) -> Host:
+    """A host without what the metadata never placed on its brokers; `problems` takes it, unless it may have been deleted before."""
     state, manifest = host.manifest.state, host.manifest
     is_own = [placement.is_of_broker(log) for log in state.directories]
     own = list(compress(state.directories, is_own))
@@ -270,7 +258,12 @@ def settle(
     for place, reason in agreement.refused.items():
         problems.append(Problem(path=hosts[place].folder.location, reason=reason))
     kept = [host for place, host in enumerate(hosts) if place not in agreement.refused]
-    kept = keep_what_is_placed(kept, history, span.start_ms, problems)
+    if history.state_source != ONLY_REPLICA:
+        # the cluster that most hosts' log directories are of; None where as many say another
+        ids = [{found.cluster_id for found in host.manifest.state.directories} - {None} for host in kept]
+        (first, count), *others = (*Counter(one for said in ids for one in said).most_common(2), (None, 0))
+        placement = _Placement(history, span.start_ms, None if others and others[0][1] == count else first)
+        kept = [_keep(host, placement, problems) for host in kept]
     choose = partial(choose_copies, history=history, span=span, topics=topics)
     copies = choose(kept)
     lacks = [f"{topic}-{partition}: {reason}" for (topic, _, partition), reason in copies.lacks]

@@ -6,12 +6,11 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.model.cluster import NO_LEADER, ClusterHistory, ClusterState, ReplicaState, Timeline, retention_ms
 from pipeline.model.log import Problem, TopicPartition, fits_topics
@@ -24,11 +23,11 @@ from pipeline.sources.files.log_lookup import look_up_offset
 from pipeline.sources.files.segment_plan import choose_replicas
 from pipeline.sources.questions import SourceAvailability, name_some
 from pipeline.sources.records.event_time import NEIGHBOURS
+from pipeline.sources.records.segment_scan import read_first_stamps
 
 if TYPE_CHECKING:
     from pipeline.sources.source import ClusterReading
 
-_FIRST_BYTES = 1 << 16  # of a log, whose batches say when what is left of it begins
 _COPIED_MS = 60_000  # by which metadata logs of brokers that are copied one after another may differ
 
 
@@ -57,13 +56,9 @@ def find_cut_logs(
             if (until_ms := begun_ms - kept_ms) > start_ms:
                 gaps[partition.topic_partition] = TimeWindow(0, until_ms)
             continue
-        try:
-            end = min(_FIRST_BYTES, Path(segment.path).stat().st_size)
-            first = scan_headers(segment.path, end=end, check_crc=False, chunk_bytes=_FIRST_BYTES)
-        except (OSError, ValueError):  # it is read once more, and told then
-            continue
-        until_ms = find_sent_ms(first.max_timestamp_ms[first.usable], as_of_ms)
-        gaps[partition.topic_partition] = TimeWindow(0, min(begun_ms, until_ms))
+        with contextlib.suppress(OSError, ValueError):  # it is read once more, and told then
+            until_ms = find_sent_ms(read_first_stamps(segment.path), as_of_ms)
+            gaps[partition.topic_partition] = TimeWindow(0, min(begun_ms, until_ms))
     return gaps
 
 
@@ -74,7 +69,11 @@ def find_old_copies(
 
     `replicas` were read before. One of an older leader epoch does not count: what only it holds was lost at an election.
     """
-    ends = {(one.log_directory, one.topic_partition): _Reach.of(one) for one in replicas if not one.is_future}
+    ends = {
+        (one.log_directory, one.topic_partition): _Reach(one.log_end_offset or 0, one.high_watermark or 0)
+        for one in replicas
+        if not one.is_future
+    }
     copies: dict[TopicPartition, list[tuple[LogDirectory, PartitionDirectory]]] = defaultdict(list)
     for directory, partition in tree.iter_partitions(kind=DirectoryKind.LIVE):
         copies[partition.topic_partition].append((directory, partition))
@@ -100,10 +99,6 @@ class _Reach(NamedTuple):
     end: int
     committed: int  # by the checkpoint of its disk
 
-    @classmethod
-    def of(cls, state: ReplicaState) -> Self:
-        return cls(state.log_end_offset or 0, state.high_watermark or 0)
-
 
 def _is_as_new(other: PartitionDirectory, partition: PartitionDirectory) -> bool:
     """Whether another replica is of the same topic, and of the same leader epoch or a later one."""
@@ -115,10 +110,7 @@ def _find_time_of(directory: LogDirectory, partition: PartitionDirectory, offset
     way = look_up_offset(directory, partition, offset)
     if way.segment is None or way.found is None or way.found.batch is None:
         return 0
-    start = way.found.batch.position
-    end = min(start + _FIRST_BYTES, Path(way.segment.path).stat().st_size)
-    first = scan_headers(way.segment.path, start=start, end=end, check_crc=False, chunk_bytes=_FIRST_BYTES)
-    return int(first.max_timestamp_ms[first.usable].clip(0).min(initial=as_of_ms))
+    return int(read_first_stamps(way.segment.path, way.found.batch.position).clip(0).min(initial=as_of_ms))
 
 
 def _find_last_ms(partition: PartitionDirectory, as_of_ms: int) -> int:
@@ -149,11 +141,8 @@ def list_unfound(paths: Iterable[Path], tree: LogTree) -> tuple[str, ...]:
     """Configured paths with no log in them, unless they are copies of others."""
     copies = [problem.path for problem in tree.problems if COPY in problem.reason]
     held = [Path(one).resolve() for one in (*copies, *(directory.path for directory in tree.directories))]
-
-    def is_held(path: Path) -> bool:
-        return any(one.is_relative_to(path) or path.is_relative_to(one) for one in held)
-
-    return tuple(str(path) for path in paths if not is_held(path.resolve()))
+    real = ((path, path.resolve()) for path in paths)
+    return tuple(str(path) for path, at in real if not any(o.is_relative_to(at) or at.is_relative_to(o) for o in held))
 
 
 def list_live(tree: LogTree) -> frozenset[TopicPartition]:

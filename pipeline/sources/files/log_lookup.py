@@ -1,16 +1,17 @@
 """Finds an offset or an instant in a partition as a broker does (`UnifiedLog.read`, `fetchOffsetByTimestamp`, Kafka 4.1)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pipeline.codec.log import index_files
+from pipeline.codec.log import index_files as indexes
 from pipeline.codec.log.index_files import OFFSET_ENTRY, TIME_ENTRY, BatchLookup, IndexFile
 from pipeline.errors import InputError
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import LogDirectory, PartitionDirectory, SegmentFile
 
+_Find = Callable[[SegmentFile, IndexFile, IndexFile], BatchLookup]
 _NO_OFFSETS, _NO_TIMES = (IndexFile.of(np.empty(0, entry), 0) for entry in (OFFSET_ENTRY, TIME_ENTRY))
 
 
@@ -28,40 +29,33 @@ class SegmentLookup:
 
 def look_up_offset(directory: LogDirectory, partition: PartitionDirectory, offset: int) -> SegmentLookup:
     """Finds the batch that holds an absolute offset; where it was compacted away, the next batch there is."""
-
-    def find(segment: SegmentFile, index: IndexFile, _: IndexFile) -> BatchLookup:
-        return index_files.find_offset(segment.path, offset, index)
-
-    segments = partition.segments
     # the last segment whose base offset is at or below it comes first
-    below = [i for i, segment in enumerate(segments) if (segment.base_offset or 0) <= offset]
-    return _search(directory, partition, segments[below[-1] :] if below else (), find)
+    below = [i for i, segment in enumerate(partition.segments) if (segment.base_offset or 0) <= offset]
+    held = partition.segments[below[-1] :] if below else ()
+    start = SegmentLookup(directory=directory, partition=partition)
+    return _search(start, held, lambda segment, index, _: indexes.find_offset(segment.path, offset, index))
 
 
 def look_up_instant(directory: LogDirectory, partition: PartitionDirectory, at_ms: int) -> SegmentLookup:
     """Finds the first record, in log order, at or after an instant: a broker asks the first segment that reaches it, too."""
+    start = SegmentLookup(directory=directory, partition=partition)
+    return _search(
+        start,
+        partition.segments,
+        lambda s, index, times: indexes.find_timestamp(s.path, at_ms, times, index, s.base_offset or 0),
+    )
 
-    def find(segment: SegmentFile, index: IndexFile, times: IndexFile) -> BatchLookup:
-        return index_files.find_timestamp(segment.path, at_ms, times, index, segment.base_offset or 0)
 
-    return _search(directory, partition, partition.segments, find)
-
-
-def _search(
-    directory: LogDirectory,
-    partition: PartitionDirectory,
-    segments: tuple[SegmentFile, ...],
-    find: Callable[[SegmentFile, IndexFile, IndexFile], BatchLookup],
-) -> SegmentLookup:
-    way = start = SegmentLookup(directory=directory, partition=partition)
+def _search(start: SegmentLookup, segments: Iterable[SegmentFile], find: _Find) -> SegmentLookup:
+    way = start
     for passed, segment in enumerate(segments):
         at, base_offset = replace(start, segment=segment, segments_passed=passed), segment.base_offset or 0
         try:
             index, times = _NO_OFFSETS, _NO_TIMES
             if segment.index_path:
-                index = index_files.read_offset_index(segment.index_path, base_offset)
+                index = indexes.read_offset_index(segment.index_path, base_offset)
             if segment.time_index_path:
-                times = index_files.read_time_index(segment.time_index_path, base_offset)
+                times = indexes.read_time_index(segment.time_index_path, base_offset)
             way = replace(at, index=index, time_index=times, found=find(segment, index, times))
         except (OSError, InputError) as error:
             return replace(at, problem=Problem.of_error(segment.path, error))

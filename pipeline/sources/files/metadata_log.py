@@ -131,11 +131,10 @@ def _read_entries(path: Path, problems: list[Problem], unread: list[UnreadState]
                     problems.append(replace(Problem.of_error(path, error), position=position))
                     del problems[_MOST_NOTED:]
                     _note(unread, last_ms, find_subjects(value), error.reason)
-    # why a log was not read to its end; None where it was, or where only its last batch is torn
+    # why a log was not read to its end, if it was not; its last batch alone may be torn
     reasons = [problem.reason for problem in scan.problems if problem.position == scan.valid_bytes]
-    lost = None if not reasons or reasons[-1].startswith(_TORN) else reasons[-1]
-    if lost is not None:
-        _note(unread, last_ms, _EVERYTHING, f"{path.name} from position {scan.valid_bytes} on: {lost}")
+    if reasons and not reasons[-1].startswith(_TORN):
+        _note(unread, last_ms, _EVERYTHING, f"{path.name} from position {scan.valid_bytes} on: {reasons[-1]}")
 
 
 def _note(unread: list[UnreadState], at_ms: int | None, subjects: frozenset[StateSubject], reason: str) -> None:

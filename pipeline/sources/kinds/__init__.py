@@ -3,7 +3,6 @@
 import importlib
 import pkgutil
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from pipeline.config.section import known_kinds
 from pipeline.sources.source import How, Number, Source
@@ -15,21 +14,12 @@ _FOUND = {name: kind for name, kind in known_kinds().items() if issubclass(kind,
 KINDS = dict(sorted(_FOUND.items(), key=lambda item: item[1].rank))  # classes by `kind`, in order of rank
 
 
-@dataclass(frozen=True, slots=True)
-class Capability:
-    """Columns in words, how well each of `COLUMNS` gives them, and what to know about them."""
-
-    numbers: str
-    how: tuple[How, ...]
-    note: str
-
-
 _COLUMNS = {heading: gives for kind in KINDS.values() for heading, gives in kind.columns().items()}
 COLUMNS = tuple(_COLUMNS)
-CAPABILITIES = tuple(
-    Capability(number.columns, tuple(gives.get(number, "-") for gives in _COLUMNS.values()), number.note)
-    for number in Number
-)
+# how well each of `COLUMNS` gives a number
+CAPABILITIES: dict[Number, tuple[How, ...]] = {
+    number: tuple(gives.get(number, "-") for gives in _COLUMNS.values()) for number in Number
+}
 
 
 def list_given(columns: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

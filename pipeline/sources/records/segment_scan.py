@@ -18,7 +18,7 @@ from pipeline.sources.live.settings import FetchRead
 from pipeline.sources.records.event_time import NEIGHBOURS, NO_TIMESTAMP, EventTimes, assign_event_times
 
 RecordLog: TypeAlias = SegmentRead | FetchRead  # where records were read: a segment file, or offsets fetched
-_FIRST_BYTES = 1 << 16  # of the next file, whose batches say until when what is unread was sent
+_FIRST_BYTES = 1 << 16  # of a log, or of the next file, whose batches say when what is not read was sent
 _MOST_MISSING = 1 << 32  # offsets before one batch, however far apart: sums of 2^31 batches stay within 64 bits
 REPEATED = "offsets that another batch has, of this file or of the one before or after it: left out"
 MISSING = "offsets are missing, though the topic is not compacted"
@@ -118,9 +118,16 @@ def _find_next_ms(read: SegmentRead, as_of_ms: int) -> int:
         with contextlib.suppress(OSError, InputError, ValueError):  # it is read as well, and told then
             name = f"{read.next_base_offset:020d}.log"  # or the first one after it that retention has left
             after = min(path for path in Path(read.path).parent.glob("*.log") if path.name >= name)
-            headers = scan_headers(after, end=min(_FIRST_BYTES, after.stat().st_size), check_crc=False)
-            after_ms = headers.max_timestamp_ms[headers.usable][:NEIGHBOURS]
+            after_ms = read_first_stamps(after)[:NEIGHBOURS]
     return int(after_ms[after_ms <= as_of_ms].max(initial=0)) or as_of_ms
+
+
+def read_first_stamps(path: Path | str, start: int = 0) -> NDArray[np.int64]:
+    """Max timestamps of the usable batches in the first 64 KiB from a position on; no checksum is looked at."""
+    end = min(start + _FIRST_BYTES, Path(path).stat().st_size)
+    first = scan_headers(path, start=start, end=end, check_crc=False, chunk_bytes=_FIRST_BYTES)
+    stamps_ms: NDArray[np.int64] = first.max_timestamp_ms[first.usable]
+    return stamps_ms
 
 
 def with_file_facts(read: SegmentRead, scanned: ScannedSegment) -> ScannedSegment:

@@ -87,10 +87,10 @@ def test_a_path_that_no_system_takes_is_a_finding(tmp_path):
 
 
 def test_every_number_has_a_source_and_a_word_for_each():
-    for capability in CAPABILITIES:
-        assert len(capability.how) == len(COLUMNS)
-        assert set(capability.how) != {"-"}
-    told = " ".join(capability.numbers for capability in CAPABILITIES)
+    for how in CAPABILITIES.values():
+        assert len(how) == len(COLUMNS)
+        assert set(how) != {"-"}
+    told = " ".join(number.columns for number in CAPABILITIES)
     assert [table.name for table in TABLES if table.name.startswith("gold.") and table.name not in told] == []
     gives, lacks = list_given(["live_cluster, read: offsets"])
     assert len(gives) + len(lacks) == len(CAPABILITIES)

@@ -7,6 +7,7 @@ import pytest
 
 from pipeline.codec.metadata.cluster_history import MetadataEntry, fold_cluster_history
 from pipeline.codec.metadata.cluster_metadata import (
+    READERS,
     FieldReader,
     MetadataRecord,
     RecordType,
@@ -249,9 +250,8 @@ def test_unknown_tags_are_passed_over():
 
 def test_numbers_of_every_width():
     reader = FieldReader(struct.pack(">bhHiq?", -1, -2, 65535, -3, -4, True))
-    assert reader.read_int8() == -1
-    assert (reader.read_int16(), reader.read_uint16(), reader.read_int32()) == (-2, 65535, -3)
-    assert (reader.read_int64(), reader.read_boolean()) == (-4, True)
+    kinds = ("int8", "int16", "uint16", "int32", "int64", "boolean")
+    assert [READERS[kind](reader) for kind in kinds] == [-1, -2, 65535, -3, -4, True]
     assert reader.remaining_bytes == 0
 
 
