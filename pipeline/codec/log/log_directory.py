@@ -61,7 +61,7 @@ _MOST_ID = 2**31 - 1  # of brokers, partitions and leader epochs
 class MetaProperties(NamedTuple):
     """`meta.properties`: version 0 has `broker.id`, version 1 `node.id` and (since Kafka 3.7) `directory.id`."""
 
-    node_id: int | None
+    broker_id: int | None  # `node.id` or `broker.id`
     cluster_id: str | None
     directory_id: str | None
 

@@ -123,13 +123,9 @@ class ExpositionReader:
 
     def _is_unwanted(self, line: str) -> bool:
         """Whether a line plainly has another metric's name: then its labels are not looked at, now and from now on."""
-        if not self._is_choosing_by_name:
-            return False
         text, _, value = line.rpartition(" ")
-        plain = _PLAIN_SERIES.fullmatch(text)
-        if plain is None:
-            return False
-        if _is_wanted(plain["name"]):
+        plain = _PLAIN_SERIES.fullmatch(text) if self._is_choosing_by_name else None
+        if plain is None or _is_wanted(plain["name"]):
             return False
         try:
             float(value)

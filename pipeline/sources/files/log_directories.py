@@ -4,6 +4,7 @@ A log directory has `meta.properties`, offset checkpoints or partition directori
 are followed while they stay under the source root, and nothing is read twice.
 """
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,19 +64,13 @@ def _visit_directory(path: Path, walk: DirectoryWalk, *, depth: int) -> list[Log
     if _has_partition_name(path) and has_partition_files(listing):
         partition = read_partition_directory(listing, walk)
         return [] if partition is None else [_lone_directory(path.parent, partition, walk)]
-    if _is_log_directory(listing, walk):
+    inside = (walk.peek(child) for child in listing.directories if _has_partition_name(child))
+    if not _ROOT_NAMES.isdisjoint(listing.files) or any(one and has_partition_files(one) for one in inside):
         return [_read_log_directory(listing, walk)]
     if depth == MAX_DEPTH:
         walk.problem(path, f"more than {MAX_DEPTH} levels deep: not looked into")
         return []
     return [directory for child in listing.directories for directory in _visit_directory(child, walk, depth=depth + 1)]
-
-
-def _is_log_directory(listing: Listing, walk: DirectoryWalk) -> bool:
-    if not _ROOT_NAMES.isdisjoint(listing.files):
-        return True
-    named = (walk.peek(child) for child in listing.directories if _has_partition_name(child))
-    return any(inner is not None and has_partition_files(inner) for inner in named)
 
 
 def _has_partition_name(path: Path) -> bool:
@@ -105,20 +100,13 @@ def _lone_directory(parent: Path, partition: PartitionDirectory, walk: Directory
 def _with_root_files(listing: Listing, walk: DirectoryWalk, partitions: tuple[PartitionDirectory, ...]) -> LogDirectory:
     """A log directory with whose it is, and its checkpoints; what is missing or malformed leaves its part empty."""
     meta = walk.parse(listing.files.get(META_PROPERTIES), form.parse_meta_properties, _UNKNOWN_BROKER)
-    if meta.node_id is None and meta is not _UNKNOWN_BROKER:
+    if meta.broker_id is None and meta is not _UNKNOWN_BROKER:
         reason = "neither node.id nor broker.id: the broker is unknown"
         walk.problem(listing.files[META_PROPERTIES], reason, severity="suspect")
     empty: dict[TopicPartition, int] = {}
     paths = {attribute: listing.files.get(name) for attribute, name in CHECKPOINTS.items()}
     checkpoints = {name: walk.parse(path, form.parse_offset_checkpoint, empty) for name, path in paths.items()}
-    return LogDirectory(
-        path=str(listing.path),
-        broker_id=meta.node_id,
-        directory_id=meta.directory_id,
-        cluster_id=meta.cluster_id,
-        partitions=partitions,
-        **checkpoints,
-    )
+    return LogDirectory(path=str(listing.path), partitions=partitions, **meta._asdict(), **checkpoints)
 
 
 def refuse_doubles(directories: Iterable[LogDirectory]) -> tuple[tuple[LogDirectory, ...], tuple[Problem, ...]]:
@@ -203,10 +191,7 @@ def read_partition_directory(listing: Listing, walk: DirectoryWalk) -> Partition
     )
     return PartitionDirectory(
         path=str(listing.path),
-        topic=name.topic,
-        partition=name.partition,
-        kind=name.kind,
-        is_topic_truncated=name.is_topic_truncated,
+        **name._asdict(),
         segments=_read_segments(listing, walk, may_be_empty=bool(metadata_snapshots)),
         topic_id=walk.parse(listing.files.get(PARTITION_METADATA), form.parse_partition_metadata, None),
         snapshot_paths=snapshots,
@@ -221,11 +206,10 @@ def read_segment_file(path: Path, walk: DirectoryWalk) -> PartitionDirectory | N
     segment = _read_segment(path, siblings, walk, is_active=path.name >= highest)
     if segment is None:
         return None
-    try:
-        topic, partition, kind, _ = form.parse_directory_name(path.parent.name)
-    except InputError:
-        topic, partition, kind = "", -1, DirectoryKind.LIVE
-    return PartitionDirectory(path=str(path.parent), topic=topic, partition=partition, kind=kind, segments=(segment,))
+    named = {"topic": "", "partition": -1}
+    with contextlib.suppress(InputError):
+        named = form.parse_directory_name(path.parent.name)._asdict()
+    return PartitionDirectory(path=str(path.parent), **named, segments=(segment,))
 
 
 def _read_segments(listing: Listing, walk: DirectoryWalk, *, may_be_empty: bool) -> tuple[SegmentFile, ...]:

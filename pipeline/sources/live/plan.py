@@ -163,12 +163,12 @@ def find_retention(
 def split(read: FetchRead, range_bytes: int = RANGE_BYTES, most: int = MOST_RANGES) -> list[FetchRead]:
     count = max(1, min(read.offset_count, -(-read.size_bytes // range_bytes), most))
     edges = [read.start_offset + read.offset_count * part // count for part in range(count + 1)]
-    size_bytes = read.size_bytes // count
-    inner = replace(read, is_first=False, is_last=False, size_bytes=size_bytes)
-    parts = [replace(inner, start_offset=first, end_offset=last) for first, last in pairwise(edges)]
-    parts[0] = replace(parts[0], is_first=True)
-    parts[-1] = replace(parts[-1], is_last=True)
-    return parts
+    parts = [replace(read, start_offset=first, end_offset=last) for first, last in pairwise(edges)]
+    size_bytes, ends = read.size_bytes // count, (read.start_offset, read.end_offset)
+    return [
+        replace(one, is_first=one.start_offset == ends[0], is_last=one.end_offset == ends[1], size_bytes=size_bytes)
+        for one in parts
+    ]
 
 
 def sample_partitions(partitions: Iterable[TopicPartition], rate: float) -> frozenset[TopicPartition]:

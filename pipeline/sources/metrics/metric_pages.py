@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,8 @@ from pipeline.files import MOST_TEXT_BYTES, read_small
 from pipeline.model.log import Problem
 from pipeline.model.window import LATEST_MS, TimeWindow
 from pipeline.sources.files.directory_walk import is_folder, list_files, refuse_odd_paths, split_instant, walk_files
-from pipeline.sources.metrics.sample_rows import (
-    MAX_SKEW_MS,
-    SampleIntake,
-    Samples,
-    problem_batch,
-    sample_batches,
-    take_instants,
-)
+from pipeline.sources.metrics import sample_rows
+from pipeline.sources.metrics.sample_rows import MAX_SKEW_MS, SAMPLE_SCHEMA, SampleIntake, Samples
 from pipeline.sources.metrics.scraped_brokers import OF_BROKERS, describe_several, find_unknown_names
 from pipeline.sources.questions import Finding
 from pipeline.sources.records.pieces import Kind, Piece
@@ -111,15 +105,14 @@ def plan_page_tasks(pages: Sequence[MetricPage], count: int) -> list[PageTask]:
 
 
 def read_page(page: MetricPage, reader: ExpositionReader) -> Iterator[pa.RecordBatch]:
-    at_page = page.source, page.instance, page.observed_at_ms
     try:
         text = read_small(page.path, MOST_TEXT_BYTES).decode().replace("\r\n", "\n")
         yield from page.kind.parse_page(page, text, reader)
     except (UnicodeDecodeError, OSError, InputError) as error:
-        yield problem_batch(*at_page, [Problem.of_error(page.path, error)])
+        yield _problem_batch(page, Problem.of_error(page.path, error))
     except (ValueError, OverflowError) as error:  # such as a number beyond 64 bits, or half a character
         reason = f"holds a value that no table can hold: {type(error).__name__}"
-        yield problem_batch(*at_page, [Problem(path=page.path, reason=reason)])
+        yield _problem_batch(page, Problem(path=page.path, reason=reason))
 
 
 def look_at_pages(pages: Iterable[MetricPage]) -> Iterator[Finding]:
@@ -152,9 +145,7 @@ def parse_exposition_page(page: MetricPage, text: str, reader: ExpositionReader)
     problems = list[Problem]()
     if not parsed.sample_count and "# TYPE" not in text and "# HELP" not in text:
         what = "an HTML page" if "<html" in text[:1000].lower() else "no exporter page: no metric in it"
-        return iter(
-            [problem_batch(page.source, page.instance, page.observed_at_ms, [Problem(path=page.path, reason=what)])]
-        )
+        return iter([_problem_batch(page, Problem(path=page.path, reason=what))])
     skews = [instant - page.observed_at_ms for instant in parsed.timestamps_ms.values()]
     worst_ms = max(skews, key=abs, default=0)
     if abs(worst_ms) > MAX_SKEW_MS:
@@ -177,7 +168,7 @@ def text_rows(page: MetricPage, parsed: MetricText) -> Iterator[pa.RecordBatch]:
     is_empty = not parsed.samples and not parsed.bad_lines
     problems = [Problem(path=page.path, reason="no metric in it")] if is_empty else []
     observed_at_ms, series, values = zip(*parsed.samples, strict=True) if parsed.samples else ((), (), ())
-    instants_ms = take_instants(np.array(observed_at_ms, np.int64))
+    instants_ms = sample_rows.take_instants(np.array(observed_at_ms, np.int64))
     samples = np.arange(len(series)), instants_ms, np.array(values, np.float64)
     return _rows(page, series, samples, parsed.bad_lines, problems)
 
@@ -190,8 +181,14 @@ def _rows(
     others: Iterable[Problem],
 ) -> Iterator[pa.RecordBatch]:
     intake, known_as = SampleIntake(), (page.source, page.instance, page.path)
-    yield from sample_batches(known_as, series, samples, intake=intake)
+    yield from sample_rows.sample_batches(known_as, series, samples, intake=intake)
     problems = [Problem(path=page.path, position=at, reason=of, severity=kind) for at, of, kind in bad_lines]
     problems += [*others, *(Problem(path=page.path, reason=reason) for reason in intake.reasons)]
     if problems:
-        yield problem_batch(page.source, page.instance, page.observed_at_ms, problems)
+        yield _problem_batch(page, *problems)
+
+
+def _problem_batch(page: MetricPage, *problems: Problem) -> pa.RecordBatch:
+    known = {name: getattr(page, name) for name in ("source", "instance", "observed_at_ms")} | {"row_kind": "problem"}
+    rows = [known | asdict(one) | {"first_bytes_hex": one.first_bytes[:64].hex()} for one in problems]
+    return pa.RecordBatch.from_pylist(rows, SAMPLE_SCHEMA)

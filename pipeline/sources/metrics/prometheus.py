@@ -202,9 +202,9 @@ class _Server:
         return batches
 
     def _batches(self, instance: str, held: Sequence[ToldSeries], page: range) -> Iterator[pa.RecordBatch]:
-        places = np.repeat(np.arange(len(held)), [len(told.points) for told in held])
-        instants = np.concatenate([told.instants() for told in held])
-        values = np.concatenate([told.values() for told in held])
+        places = np.repeat(np.arange(len(held)), [len(told.instants) for told in held])
+        instants = np.concatenate([told.instants for told in held])
+        values = np.concatenate([told.values for told in held])
         observed_at_ms = take_instants(instants * 1000)
         # Thanos and VictoriaMetrics move points back to multiples of the step.
         is_asked = np.isin(observed_at_ms % page.step, (0, page[0] % page.step))
@@ -231,7 +231,7 @@ class _Server:
             series: Series | None = Series(query.subject, tuple(sorted(labels.items())), exposed_name)
         elif (series := name_series(exposed_name, labels)) is not None and series.name in self._source.queries:
             series = None
-        return None if series is None else ToldSeries(instance, series, told, points)
+        return None if series is None else ToldSeries(instance, series, told, points[:, 0], points[:, 1])
 
     def look_at_brokers(self, newest_ms: int) -> None:
         last_ms, step_ms = newest_ms - newest_ms % self._source.interval_ms, self._source.interval_ms

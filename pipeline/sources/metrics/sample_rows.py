@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from pipeline.codec.metrics.metric_names import Series
 from pipeline.errors import InputError
-from pipeline.model.log import Problem
 from pipeline.model.window import LATEST_MS
 from pipeline.tables.arrow_types import integers, strings
 
@@ -93,9 +92,3 @@ def _sample_batch(known_as: tuple[str, str, str], series: Sequence[Series], samp
     columns["value"] = pa.array(values, pa.float64(), mask=~((values >= 0) & (values < 2.0**63)))
     arrays = [columns[f.name] if f.name in columns else pa.nulls(len(places), f.type) for f in SAMPLE_SCHEMA]
     return pa.RecordBatch.from_arrays(arrays, schema=SAMPLE_SCHEMA)
-
-
-def problem_batch(source: str, instance: str, observed_at_ms: int, problems: Sequence[Problem]) -> pa.RecordBatch:
-    known = {"row_kind": "problem", "source": source, "instance": instance, "observed_at_ms": observed_at_ms}
-    rows = [known | asdict(one) | {"first_bytes_hex": one.first_bytes[:64].hex()} for one in problems]
-    return pa.RecordBatch.from_pylist(rows, SAMPLE_SCHEMA)

@@ -46,22 +46,17 @@ _BROKER_NUMBER = re.compile(r"(?i)(kafka_)?(broker|node)(_?id)?")
 
 
 class ToldSeries(NamedTuple):
-    """A series of one answer: the target, its names, its labels as they came, its points as instant and value."""
+    """A series of one answer: the target, its names, its labels as they came, instant and value of each point."""
 
     instance: str
     series: Series
     labels: Mapping[str, str]
-    points: NDArray[np.float64]
+    instants: NDArray[np.float64]
+    values: NDArray[np.float64]
 
     @property
     def broker_id(self) -> str:
         return dict(self.series.labels).get("broker_id", "") if self.series.name.startswith(OF_BROKERS) else ""
-
-    def instants(self) -> NDArray[np.float64]:
-        return self.points[:, 0]
-
-    def values(self) -> NDArray[np.float64]:
-        return self.points[:, 1]
 
 
 class ScrapedBrokers:
@@ -92,7 +87,7 @@ class ScrapedBrokers:
         for (broker_id, instance, name, _), alike in groups.items():
             self._compare(broker_id, instance, alike)
             for one in alike if name == _BYTES_IN and _by_number(broker_id)[0] >= 0 else ():
-                rises = one.instants()[1:][np.diff(one.values()) > 0]
+                rises = one.instants[1:][np.diff(one.values) > 0]
                 if rises.size:
                     last_ms = round(rises.max() * 1000)
                     self.taking_ms[int(broker_id)] = max(last_ms, self.taking_ms.get(int(broker_id), 0))
@@ -116,14 +111,14 @@ class ScrapedBrokers:
         for label, held in named.items():
             self._values[label].update(held)
             for (value, of), (other, of_other) in combinations(list(held.items())[:_MOST_TARGETS], 2):
-                if _are_at_once(*(np.concatenate([one.instants() for one in series]) for series in (of, of_other))):
+                if _are_at_once(*(np.concatenate([one.instants for one in series]) for series in (of, of_other))):
                     self._conflicts.append(("", {label: value}, {label: other}))
 
     def _compare(self, broker_id: str, instance: str, alike: Sequence[ToldSeries]) -> None:
         for one, other in combinations(alike[:_MOST_TARGETS], 2):
             differing = {name for name, value in one.labels.items() if other.labels.get(name, value) != value}
             hosts = set() if broker_id else set(filter(_HOST.fullmatch, differing))
-            if hosts and _are_at_once(one.instants(), other.instants()):
+            if hosts and _are_at_once(one.instants, other.instants):
                 self._hosts.setdefault(instance, Counter()).update(hosts)
             elif one.series.name in COUNTERS and _are_two(one, other):
                 if broker_id or any(of.fullmatch(name) for of in _LIKELY[:-1] for name in differing):
@@ -194,7 +189,7 @@ def _with_several(of_instances: Mapping[str, Mapping[str, ToldSeries]]) -> set[s
         instance
         for instance, held in of_instances.items()
         for one, other in combinations(list(held.values())[:_MOST_TARGETS], 2)
-        if _are_at_once(one.instants(), other.instants())
+        if _are_at_once(one.instants, other.instants)
     }
 
 
@@ -209,9 +204,9 @@ def _are_at_once(instants: NDArray[np.float64], others: NDArray[np.float64]) -> 
 
 def _are_two(one: ToldSeries, other: ToldSeries) -> bool:
     """Whether two series of a counter cannot be one broker's, scraped twice."""
-    instants, others = one.instants(), other.instants()
+    instants, others = one.instants, other.instants
     common, places, other_places = np.intersect1d(instants, others, return_indices=True)
-    values, other_values = one.values()[places], other.values()[other_places]
+    values, other_values = one.values[places], other.values[other_places]
     if len(common) < _LEAST_POINTS or not np.isfinite([values, other_values]).all():
         return False
     is_apart = values.max() < other_values.min() or other_values.max() < values.min()
