@@ -106,7 +106,8 @@ def _with_root_files(listing: Listing, walk: DirectoryWalk, partitions: tuple[Pa
     empty: dict[TopicPartition, int] = {}
     paths = {attribute: listing.files.get(name) for attribute, name in CHECKPOINTS.items()}
     checkpoints = {name: walk.parse(path, form.parse_offset_checkpoint, empty) for name, path in paths.items()}
-    return LogDirectory(path=str(listing.path), partitions=partitions, **meta._asdict(), **checkpoints)
+    fields: dict[str, Any] = {**meta._asdict(), **checkpoints}
+    return LogDirectory(path=str(listing.path), partitions=partitions, **fields)
 
 
 def refuse_doubles(directories: Iterable[LogDirectory]) -> tuple[tuple[LogDirectory, ...], tuple[Problem, ...]]:
@@ -206,7 +207,7 @@ def read_segment_file(path: Path, walk: DirectoryWalk) -> PartitionDirectory | N
     segment = _read_segment(path, siblings, walk, is_active=path.name >= highest)
     if segment is None:
         return None
-    named = {"topic": "", "partition": -1}
+    named: dict[str, Any] = {"topic": "", "partition": -1}
     with contextlib.suppress(InputError):
         named = form.parse_directory_name(path.parent.name)._asdict()
     return PartitionDirectory(path=str(path.parent), **named, segments=(segment,))

@@ -9,7 +9,7 @@ import os
 import secrets
 import stat
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -62,12 +62,10 @@ def choose_questions(
         names += [family.strategies[0] for family in list_families()]
     if not names:
         return ()
-    own: dict[str, int] = defaultdict(int)
-    for read in reads:
-        own[read.topic] = max(own[read.topic], read.partition + 1)
-    for known in partitions:
-        if known.topic in own:
-            own[known.topic] = max(own[known.topic], known.partition + 1)
+    own = dict.fromkeys((read.topic for read in reads), 0)
+    for one in (*reads, *partitions):
+        if one.topic in own:
+            own[one.topic] = max(own[one.topic], one.partition + 1)
     versions = {name: load_strategy(name)[1] for name in names}
     candidates = run.config.candidates
     return tuple(

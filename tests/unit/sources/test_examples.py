@@ -1,10 +1,8 @@
 """Small examples of what sources say and how they cut their work."""
 
-import numpy as np
 from kafka.errors import NotLeaderForPartitionError
 
 from pipeline.config.http_access import PrometheusServer
-from pipeline.model.window import DAY_MS, TimeWindow
 from pipeline.sources.files.directory_walk import split_instant
 from pipeline.sources.files.segment_plan import pack
 from pipeline.sources.kinds import list_given
@@ -12,9 +10,8 @@ from pipeline.sources.live.admin import format_topic_id, parse_topic_id
 from pipeline.sources.live.connection import count_votes
 from pipeline.sources.live.requests import describe_error, pages
 from pipeline.sources.metrics.metric_pages import plan_page_tasks
-from pipeline.sources.metrics.prometheus import iter_queries, plan_pages
+from pipeline.sources.metrics.prometheus import iter_queries
 from pipeline.sources.questions import name_some
-from pipeline.sources.records.event_time import assign_event_times
 from pipeline.storage.data_files import write_at_once
 from pipeline.storage.frames import count_group_rows
 
@@ -36,10 +33,6 @@ def test_what_more_than_half_say_counts():
 
 def test_pages_of_work():
     assert list(pages("abcde", 2)) == [("a", "b"), ("c", "d"), ("e",)]
-    assert plan_pages(TimeWindow(0, 100_000), 1000, points_per_page=60) == [
-        range(-1000, 59_000, 1000),
-        range(59_000, 100_000, 1000),
-    ]
     assert (pack((), target_bytes=1, least=2, order=str), plan_page_tasks((), 2)) == ((), [])
     assert [count_group_rows(*of) for of in ((1_000, 1 << 23), (3, 1 << 30), (0, 0))] == [500, 1, 1]
     assert write_at_once([lambda: {"a": 1}, lambda: {"b": 2}]) == {"a": 1, "b": 2}
@@ -49,10 +42,3 @@ def test_a_query_asks_for_every_name_of_a_family():
     asked = PrometheusServer(url="http://p:9090", selector='env="a"')
     query = next(query.promql for query in iter_queries(asked) if query.subject == "kafka_log_log")
     assert query == '{__name__=~"(?i:(kafka_log_log)(_size|_size_value))",env="a"}'
-
-
-def test_a_time_out_of_line_is_that_of_its_neighbours():
-    times = assign_event_times(np.array([10, 20, 30 + 400 * DAY_MS, 40, 15]), as_of_ms=DAY_MS)
-    assert times.event_time_ms.tolist() == [10, 20, 20, 40, 15]
-    assert times.is_outlier.tolist() == [False, False, True, False, False]
-    assert times.lateness_ms.tolist() == [0, 0, 0, 0, 25]

@@ -64,7 +64,7 @@ def test_a_secret_that_is_not_set_is_named_and_nobody_is_asked(monkeypatch):
         "sasl.password_variable": "NO_SUCH_PASSWORD",
     }
     (finding,) = try_source("prod", live("no-such-host.invalid:1", client=client))
-    assert "NO_SUCH_PASSWORD" in finding.found
+    assert "environment variable NO_SUCH_PASSWORD, which the configuration names, is not set" in finding.found
     assert not finding.is_ok
     assert finding.advice.startswith("export the variable")
 

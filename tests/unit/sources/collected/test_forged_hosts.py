@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.model.cluster import ONLY_REPLICA, StateSubject, Timeline, UnreadState, retention_ms
+from pipeline.model.cluster import ONLY_REPLICA, StateSubject, Timeline, UnreadState
 from pipeline.model.log import Problem
 from pipeline.model.log_tree import LogDirectory, PartitionDirectory
 from pipeline.sources.collected.collector import collector_settings
-from pipeline.sources.collected.manifest import MANIFEST, CollectedAs, Manifest
+from pipeline.sources.collected.manifest import MANIFEST, CollectedAs
 from pipeline.sources.collected.reading import plan_collected_tasks
 from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.records.pieces import Kind
@@ -104,11 +104,6 @@ def test_a_log_directory_without_a_broker_holds_nothing_of_others(config, three)
     assert any("does not place on this host: orders-0" in one for one in list_named(three))
 
 
-def test_two_hosts_that_say_they_are_one_broker_are_named_whatever_they_hold(three):
-    take_parts(three, directories=[LogDirectory(path="x", broker_id=1)])
-    assert "broker-1, broker-3 say they are broker 1: delete the folder that no collector writes" in list_named(three)
-
-
 def test_a_leader_gives_no_load_to_the_one_before(config, three):
     moved = [(FIRST_MS - 2 * HOUR_MS, state_of(1, 0, (1, 3), 2)), (FIRST_MS - HOUR_MS, state_of(3, 1, (1, 3), 2))]
     for host in ("broker-1", "broker-2", HOST):
@@ -176,12 +171,6 @@ def test_a_change_that_changes_nothing_makes_no_history_longer(three):
     assert len(read_landing(three).history.brokers[3].values) == 1
 
 
-def test_a_manifest_cannot_say_that_there_is_no_metadata(three):
-    text = manifest_of(three, HOST).model_dump_json().replace('"cluster_metadata"', f'"{ONLY_REPLICA}"')
-    with pytest.raises(ValueError, match="state_source"):
-        Manifest.model_validate_json(text)
-
-
 def test_logs_of_the_quorum_and_progress_said_twice_do_not_count(three):
     (own,) = manifest_of(three, HOST).progress
     many = [own.model_copy(update={"topic": "__cluster_metadata", "topic_id": "", "partition": n}) for n in range(50)]
@@ -190,60 +179,6 @@ def test_logs_of_the_quorum_and_progress_said_twice_do_not_count(three):
     assert [one.key for one in host.manifest.progress] == [own.key, ("__cluster_metadata", "", 0)]
     rewrite(three, HOST, lambda _: {"progress": (own, own)})
     assert HOST not in {one.name for one in read_landing(three).collected.hosts}
-
-
-def number(logs):
-    """The same with a partition that no topic has."""
-    return tuple(replace(one, partition=200_001) for one in logs)
-
-
-NUMBERED = {
-    "replicas": lambda state: number(state.replicas),
-    "directories": lambda state: tuple(replace(one, partitions=number(one.partitions)) for one in state.directories),
-    "partitions": lambda state: tuple(change(one, partition=200_001) for one in state.partitions),
-}
-
-
-@pytest.mark.parametrize("of", [*NUMBERED, "progress"])
-def test_partitions_that_no_topic_has_are_that_host_s_problem(three, of):
-    if of == "progress":
-        (own,) = manifest_of(three, HOST).progress
-        rewrite(three, HOST, lambda _: {"progress": (own.model_copy(update={"partition": 200_001}),)})
-    else:
-        restate(three, HOST, lambda state: {of: NUMBERED[of](state)})
-    assert "not a manifest of format 1" in list_named(three)
-    assert HOST not in {one.name for one in read_landing(three).collected.hosts}
-
-
-@pytest.mark.parametrize(
-    "forged", [{"size_bytes": 2**63 - 1}, {"log_end_offset": -(2**63)}, {"high_watermark": 2**63 - 1}]
-)
-def test_sizes_and_offsets_that_no_broker_has_are_that_host_s_problem(config, three, forged):
-    before = read_batches(config, three)
-    restate(three, HOST, lambda state: {"replicas": tuple(replace(one, **forged) for one in state.replicas)})
-    (said, *_) = [one.reason for one in read_landing(three).problems["collected"] if one.path.count(HOST)]
-    assert said == "not a manifest of format 1"
-    assert read_batches(config, three) == before
-
-
-def test_a_segment_of_a_size_that_no_file_has_is_that_host_s_problem(three):
-    def shrink(log):
-        return replace(log, segments=tuple(replace(one, size_bytes=-1) for one in log.segments))
-
-    def forge(state):
-        return {
-            "directories": tuple(replace(one, partitions=(*map(shrink, one.partitions),)) for one in state.directories)
-        }
-
-    restate(three, HOST, forge)
-    assert "not a manifest of format 1" in list_named(three)
-
-
-@pytest.mark.parametrize(
-    ("said", "known"), [("a week", None), ("-1", None), ("9" * 19, None), ("٣", None), ("60000", 60_000)]
-)
-def test_a_retention_that_is_no_number_is_not_known(said, known):
-    assert retention_ms({"retention.ms": said}) == known
 
 
 def forge_later(landing, *changes):
@@ -293,7 +228,8 @@ def put(*places, value):
     return act
 
 
-STATE = ("state", "partitions", 0, "values", 0)
+STATE, REPLICA = ("state", "partitions", 0, "values", 0), ("state", "replicas", 0)
+LOG = ("state", "directories", 0, "partitions", 0)
 
 
 @pytest.mark.parametrize(
@@ -315,19 +251,21 @@ STATE = ("state", "partitions", 0, "values", 0)
         put("progress", 0, "next_offset", value="9"),
         put("state", "problems", value=[{"path": "x", "reason": "x", "severity": "odd"}]),
         put("state", "problems", value=[{"path": "x", "reason": "x", "position": -2}]),
+        *(put(*place, "partition", value=200_001) for place in (("progress", 0), REPLICA, LOG, STATE)),
+        put(*REPLICA, "size_bytes", value=2**63 - 1),
+        put(*REPLICA, "log_end_offset", value=-(2**63)),
+        put(*REPLICA, "high_watermark", value=2**63 - 1),
+        put(*LOG, "segments", 0, "size_bytes", value=-1),
+        put("state", "state_source", value=ONLY_REPLICA),
+        lambda document: document["parts"].append(document["parts"][0]),
     ],
 )
-def test_numbers_that_are_texts_or_no_cluster_s_are_that_host_s_problem(config, three, act):
+def test_what_no_collector_says_is_that_host_s_problem(config, three, act):
+    """Numbers that are texts or no cluster's, a partition that no topic has, a part named twice, no metadata at all."""
     before = read_batches(config, three)
     edit_document(three, act)
     assert "not a manifest of format 1" in list_named(three)
-    assert read_batches(config, three) == before
-
-
-def test_a_part_that_is_named_twice_is_not_read_twice(config, three):
-    before = read_batches(config, three)
-    edit_document(three, lambda document: document["parts"].append(document["parts"][0]))
-    assert "not a manifest of format 1" in list_named(three)
+    assert HOST not in {one.name for one in read_landing(three).collected.hosts}
     assert read_batches(config, three) == before
 
 

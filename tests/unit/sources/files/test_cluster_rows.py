@@ -332,11 +332,10 @@ def test_compacted_by_config_or_by_the_cleaners_checkpoint():
     assert compacted_topics(live, LogTree()) == {"a", "c"}  # brokers tell defaults, too: what they do not tell may be
 
 
-@pytest.mark.parametrize(
-    ("configs", "kept_ms"), [({}, None), ({"retention.ms": "-1"}, None), ({"retention.ms": "5"}, 5)]
-)
-def test_retention(configs, kept_ms):
-    assert retention_ms(configs) == kept_ms
+@pytest.mark.parametrize("said", ["-1", "a week", "9" * 19, "٣"])
+def test_a_retention_that_is_no_time_is_not_known(said):
+    assert retention_ms({"retention.ms": said}) is retention_ms({}) is None
+    assert retention_ms({"retention.ms": "5"}) == 5
 
 
 def test_a_broker_without_partitions_is_one_and_a_controller_is_none():

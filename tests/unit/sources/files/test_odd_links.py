@@ -41,17 +41,6 @@ def test_in_place_of_an_instance_of_scrapes(tmp_path, target):
     assert [page.instance for page in pages] == ["fine"]
 
 
-def test_an_instance_may_be_a_link_within_the_folder_of_scrapes_and_not_out_of_it(tmp_path):
-    for name in ("scrapes/fine", "elsewhere"):
-        (tmp_path / name).mkdir(parents=True)
-        (tmp_path / name / "1700000000000.prom").write_text("")
-    (tmp_path / "scrapes/within").symlink_to("fine")
-    (tmp_path / "scrapes/without").symlink_to("../elsewhere")
-    pages, problems = discover_pages(tmp_path / "scrapes", "scrapes", ProducerMetrics)
-    assert [page.instance for page in pages] == ["fine", "within"]
-    assert [problem.reason for problem in problems] == [f"a link that leads out of {tmp_path / 'scrapes'}"]
-
-
 @odd_targets
 def test_in_a_landing_folder(tmp_path, target):
     (tmp_path / "parts").mkdir()

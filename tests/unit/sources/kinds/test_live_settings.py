@@ -36,16 +36,6 @@ def test_settings_by_kafkas_names_and_files_beside_the_configuration(tmp_path):
     assert LiveCluster.model_validate_json(source.model_dump_json(by_alias=True)) == source  # as workers get it
 
 
-def test_where_a_secret_is_not_set_the_advice_is_to_export_it(tmp_path, monkeypatch):
-    monkeypatch.delenv("READER_PASSWORD", raising=False)
-    plain = {**SASL, "security.protocol": "SASL_PLAINTEXT"}
-    del plain["ssl.truststore.location"]
-    (source,) = load(tmp_path, {**LIVE, "client": plain})
-    (finding,) = source.probe()
-    assert "environment variable READER_PASSWORD, which the configuration names, is not set" in finding.found
-    assert finding.advice.startswith("export the variable")
-
-
 @pytest.mark.parametrize(
     ("change", "word"),
     [

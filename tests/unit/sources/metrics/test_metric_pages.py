@@ -184,8 +184,10 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path):
     (tmp_path / "another").mkdir()
     (tmp_path / "another" / f"{AT_MS + 3}.prom").write_text("kafka_brokers 3\n")
     (root / "2").symlink_to(tmp_path / "another")
+    (root / "3").symlink_to("1")
     pages, problems = discover_pages(root, "s", ProducerMetrics)
-    assert [page.observed_at_ms - AT_MS for page in pages] == [0, 2]
+    assert [(page.instance, page.observed_at_ms - AT_MS) for page in pages] == [("1", 0), ("1", 2), ("3", 0), ("3", 2)]
+    (root / "3").unlink()
     pages, more = discover_texts([root], "s", ProducerMetrics, [".prom"])
     assert [page.observed_at_ms - AT_MS for page in pages] == [0, 2]
     for found in (problems, more[:1]):
