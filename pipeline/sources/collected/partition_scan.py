@@ -15,18 +15,13 @@ from pipeline.model.log_tree import LeaderEpoch
 from pipeline.sources.collected.manifest import LogProgress, SegmentTotals
 from pipeline.sources.files.log_gaps import find_begin_ms, find_sent_ms
 from pipeline.sources.files.segment_plan import SegmentRead
+from pipeline.sources.records import segment_scan
 from pipeline.sources.records.batch_rows import LeaderEpochs, make_batch_rows
 from pipeline.sources.records.event_time import NEIGHBOURS, EventTimes, assign_event_times
 from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind, Piece, join_pieces, segment_row, summarise_scan
 from pipeline.sources.records.record_scan import scan_file_records
 from pipeline.sources.records.scan_settings import ScanSettings
-from pipeline.sources.records.segment_scan import (
-    ScannedSegment,
-    find_unread_time,
-    is_cut_short,
-    place_batches,
-    with_file_facts,
-)
+from pipeline.sources.records.segment_scan import ScannedSegment
 
 UNIT_BYTES = 128 << 20  # about how much of a log is read at once
 MOST_PRODUCERS = 10_000  # of a segment under way whose ids the manifest keeps: anyone may write any number of them
@@ -79,7 +74,7 @@ def is_stuck(read: SegmentRead, progress: LogProgress | None) -> bool:
     if progress is not None and progress.next_offset >= read.high_watermark:
         return False
     start = progress.position if progress is not None and progress.base_offset == read.base_offset else 0
-    return is_cut_short(read, scan_headers(read.path, start=start, check_crc=False))
+    return segment_scan.is_cut_short(read, scan_headers(read.path, start=start, check_crc=False))
 
 
 def _read_stretch(
@@ -92,7 +87,7 @@ def _read_stretch(
     if not len(committed) and not is_end:
         return None
     next_base_offset = read.next_base_offset if is_end else -1
-    scanned = place_batches(committed, settings.as_of_ms, next_offset, next_base_offset)
+    scanned = segment_scan.place_batches(committed, settings.as_of_ms, next_offset, next_base_offset)
     # event times as in a scan of the whole file, without the batches still to come
     before = np.array([] if known is None else known.stamps_ms, np.int64)
     times = assign_event_times(np.concatenate([before, committed.max_timestamp_ms.astype(np.int64)]), settings.as_of_ms)
@@ -100,11 +95,11 @@ def _read_stretch(
     behind_ms = (-1 if known is None else known.newest_ms) - event_time_ms
     lateness_ms = np.where(event_time_ms < 0, 0, np.maximum(times.lateness_ms[len(before) :], behind_ms))
     times = EventTimes(event_time_ms, times.is_outlier[len(before) :], lateness_ms)
-    scanned = with_file_facts(read, replace(scanned, times=times))
+    scanned = segment_scan.with_file_facts(read, replace(scanned, times=times))
     totals = _add(known, read, scanned)
     progressed = _advance(read, scanned, known, totals, next_base_offset if is_end else next_offset)
     lost = _note_lost(read, progress, times, settings.as_of_ms)
-    if is_end and (sent := find_unread_time(read, scanned, settings.as_of_ms)) is not None:
+    if is_end and (sent := segment_scan.find_unread_time(read, scanned, settings.as_of_ms)) is not None:
         from_ms = sent.start_ms or (-1 if progress is None else progress.read_until_ms)
         lost = (from_ms, sent.end_ms) if lost is None else (min(lost[0], from_ms), max(lost[1], sent.end_ms))
     sound = committed.rows[committed.rows["flaw"] == Flaw.NONE]

@@ -19,13 +19,7 @@ from pipeline.errors import ConfigError, InputError
 from pipeline.files import replace_file
 from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow, milliseconds_of
-from pipeline.sources.metrics.metric_source import (
-    InstanceSamples,
-    MetricReading,
-    MetricSource,
-    PageFolder,
-    SampleQuestion,
-)
+from pipeline.sources.metrics.metric_source import MetricReading, MetricSource, PageFolder
 from pipeline.sources.questions import Finding
 
 if TYPE_CHECKING:
@@ -34,6 +28,7 @@ if TYPE_CHECKING:
     from pipeline.codec.metrics.exposition import ExpositionReader
     from pipeline.sources.metrics.http_text import HttpReader
     from pipeline.sources.metrics.metric_pages import MetricPage
+    from pipeline.sources.metrics.metric_source import InstanceSamples, SampleQuestion
 
 
 class ProducerMetrics(PageFolder):

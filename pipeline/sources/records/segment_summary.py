@@ -16,17 +16,11 @@ from pipeline.codec.log.segment import scan_headers
 from pipeline.errors import InputError
 from pipeline.files import read_small
 from pipeline.model.log import Problem
-from pipeline.model.log_tree import (
-    LogDirectory,
-    PartitionDirectory,
-    PartitionSummary,
-    RecordSummary,
-    SegmentFile,
-    SegmentSummary,
-)
+from pipeline.model.log_tree import PartitionSummary, SegmentSummary
 
 if TYPE_CHECKING:
     from pipeline.codec.records.key_table import RecordTally
+    from pipeline.model.log_tree import LogDirectory, PartitionDirectory, RecordSummary, SegmentFile
 
 
 def summarise_partition(
