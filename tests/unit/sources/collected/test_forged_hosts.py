@@ -104,6 +104,11 @@ def test_a_log_directory_without_a_broker_holds_nothing_of_others(config, three)
     assert any("does not place on this host: orders-0" in one for one in list_named(three))
 
 
+def test_two_hosts_that_say_they_are_one_broker_are_named_whatever_they_hold(three):
+    take_parts(three, directories=[LogDirectory(path="x", broker_id=1)])
+    assert "broker-1, broker-3 say they are broker 1: delete the folder that no collector writes" in list_named(three)
+
+
 def test_a_leader_gives_no_load_to_the_one_before(config, three):
     moved = [(FIRST_MS - 2 * HOUR_MS, state_of(1, 0, (1, 3), 2)), (FIRST_MS - HOUR_MS, state_of(3, 1, (1, 3), 2))]
     for host in ("broker-1", "broker-2", HOST):
