@@ -34,19 +34,13 @@ VARLONGS = [
 ]
 
 
-@pytest.mark.parametrize(("value", "text"), VARINTS)
+@pytest.mark.parametrize(("value", "text"), [*VARINTS, *VARLONGS])
 def test_varint(value, text):
     data = bytes.fromhex(text)
     assert write_varint(value) == data
-    assert read_varint(b"\xff" + data + b"\xff", 1) == (value, 1 + len(data))
     assert read_varint(data, 0, bits=64) == (value, len(data))
-
-
-@pytest.mark.parametrize(("value", "text"), VARLONGS)
-def test_varlong(value, text):
-    data = bytes.fromhex(text)
-    assert write_varint(value) == data
-    assert read_varint(data, 0, bits=64) == (value, len(data))
+    if (value, text) in VARINTS:
+        assert read_varint(b"\xff" + data + b"\xff", 1) == (value, 1 + len(data))
 
 
 BROKEN = [

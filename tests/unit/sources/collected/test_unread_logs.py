@@ -8,8 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipeline.codec.log.segment import scan_headers
+from pipeline.model.log import Problem
 from pipeline.model.window import TimeWindow
 from pipeline.sources.collected import collector
+from pipeline.sources.collected.partition_scan import _cut
 from tests.unit.sources.collected.disks import (
     DAY_MS,
     FIRST_MS,
@@ -161,3 +164,20 @@ def test_hosts_of_several_clusters_are_named_and_their_windows_are_not_complete(
     assert "several Kafka clusters" in found.missing
     assert "a-1 (cluster.id a), broker-1 (cluster.id c)" in found.missing
     assert found.arrived_count < found.expected_count
+
+
+WHOLE_FILE = Problem(path="x", reason="of the whole file")
+
+
+@pytest.mark.parametrize("is_active", [True, False])
+def test_a_problem_without_a_position_is_told_wherever_the_cut_is(tmp_path, is_active):
+    """Of those with a position only what lies in the part that is collected, all where the segment is complete."""
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join(BATCHES))
+    headers = scan_headers(path)
+    beyond = Problem(path="x", reason="beyond", position=headers.file_bytes)
+    headers = replace(headers, problems=(WHOLE_FILE, beyond))
+    read = SimpleNamespace(is_active=is_active, high_watermark=-1)
+    found, is_end = _cut(headers, read, is_last=True)
+    assert (len(found), is_end) == (len(headers), not is_active)
+    assert found.problems == ((WHOLE_FILE,) if is_active else (WHOLE_FILE, beyond))
