@@ -4,7 +4,6 @@ A log directory has `meta.properties`, offset checkpoints or partition directori
 are followed while they stay under the source root, and nothing is read twice.
 """
 
-import contextlib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -192,7 +191,10 @@ def read_partition_directory(listing: Listing, walk: DirectoryWalk) -> Partition
     )
     return PartitionDirectory(
         path=str(listing.path),
-        **name._asdict(),
+        topic=name.topic,
+        partition=name.partition,
+        kind=name.kind,
+        is_topic_truncated=name.is_topic_truncated,
         segments=_read_segments(listing, walk, may_be_empty=bool(metadata_snapshots)),
         topic_id=walk.parse(listing.files.get(PARTITION_METADATA), form.parse_partition_metadata, None),
         snapshot_paths=snapshots,
@@ -207,10 +209,11 @@ def read_segment_file(path: Path, walk: DirectoryWalk) -> PartitionDirectory | N
     segment = _read_segment(path, siblings, walk, is_active=path.name >= highest)
     if segment is None:
         return None
-    named: dict[str, Any] = {"topic": "", "partition": -1}
-    with contextlib.suppress(InputError):
-        named = form.parse_directory_name(path.parent.name)._asdict()
-    return PartitionDirectory(path=str(path.parent), **named, segments=(segment,))
+    try:
+        topic, partition, kind, _ = form.parse_directory_name(path.parent.name)
+    except InputError:
+        topic, partition, kind = "", -1, DirectoryKind.LIVE
+    return PartitionDirectory(path=str(path.parent), topic=topic, partition=partition, kind=kind, segments=(segment,))
 
 
 def _read_segments(listing: Listing, walk: DirectoryWalk, *, may_be_empty: bool) -> tuple[SegmentFile, ...]:
