@@ -19,7 +19,6 @@ from pipeline.simulator.clients.producer_configs import JAVA, OLDEST, list_confi
 
 CONFIG_LINE, UPGRADE, PARTITIONER, PARTITIONS, REKEY, LOSES_ORDER = 1, 2, 3, 5, 6, 7
 WITH_CARE = "Take it with care"
-_NEEDS_JAVA = "It takes a Java client 3.3+ without `partitioner.class`."
 _OPPOSITE = {"true": "false", "false": "true"}
 
 
@@ -67,7 +66,8 @@ def _list_caveats(candidate: Candidate, comparison: Row, other_ratio: float, *, 
             f"{WITH_CARE}: the replay takes all producers for Java's, {other_ratio:.0%} of the records are not."
         )
     if ignores_keys:
-        caveats += ["Records of one key are then in no order, and in all partitions.", _NEEDS_JAVA]
+        caveats.append("Records of one key are then in no order, and in all partitions.")
+        caveats.append("It takes a Java client 3.3+ without `partitioner.class`.")
     elif moved:
         caveats.append(f"{moved:.0%} of its keys would go to other partitions: their order is at risk once.")
     return caveats
@@ -75,19 +75,19 @@ def _list_caveats(candidate: Candidate, comparison: Row, other_ratio: float, *, 
 
 def _describe_client(candidate: Candidate, name: str, baseline: str, partitioner: str) -> tuple[str, int] | None:
     known, built_in = STRATEGIES.get(baseline), _use_of_built_in(partitioner)
-    changed = ", ".join(f"`{key}={value}`" for key, value in sorted(list_settings(candidate, baseline).items()))
-    also = f" and set {changed}" if changed else ""
     if known is None:
         return None
+    changed = ", ".join(f"`{key}={value}`" for key, value in sorted(list_settings(candidate, baseline).items()))
+    also = f" and set {changed}" if changed else ""
     # what the producers were configured with, which an upgrade leaves as it is
     is_set = known.client == JAVA and not known.is_default and _use_of_built_in(baseline) is None
     unset = " without `partitioner.class`" if is_set else ""
     if candidate.client is not None:
+        *family, version = candidate.client.split()
+        is_built_in = family in ([], ["kafka-clients"]) and parse_version(version) >= parse_version("3.3")
         is_told = candidate.partitioner is None or built_in is not None
-        is_upgrade = _is_built_in_java(candidate.client) and known.is_outdated and is_told
-        return (
-            (f"upgrade producers of {name} to client {candidate.client}{unset}{also}", UPGRADE) if is_upgrade else None
-        )
+        title = f"upgrade producers of {name} to client {candidate.client}{unset}{also}"
+        return (title, UPGRADE) if is_built_in and known.is_outdated and is_told else None
     if partitioner == baseline:
         client = known.client
         own = list_configs(client, known.uses[0].since or OLDEST[client]) if client in OLDEST else {}
@@ -100,16 +100,6 @@ def _describe_client(candidate: Candidate, name: str, baseline: str, partitioner
     what = f"set {changed}" if changed else "unset `partitioner.class`"
     title = f"{what} on producers of {name}{unset if changed else ''}"
     return title, CONFIG_LINE if baseline == RACK_AWARE else PARTITIONER
-
-
-def _is_built_in_java(client: str) -> bool:
-    """Whether a Java client places keyless records by its built-in partitioner.
-
-    >>> [_is_built_in_java(client) for client in ("4.1.1", "kafka-clients 3.2.3", "librdkafka 2.16.0")]
-    [True, False, False]
-    """
-    *family, version = client.split()
-    return family in ([], ["kafka-clients"]) and parse_version(version) >= parse_version("3.3")
 
 
 def describe_partitioner(topic: str, partitioner: str) -> str:

@@ -122,8 +122,23 @@ def foresee(
 
 def change_cluster(cluster: PlacedCluster, change: ClusterChange) -> PlacedCluster:
     """Applies a change: reassignment, brokers added, resized, lost, then traffic; `ConfigError` names what is not there."""
-    _check(cluster, change)
     racks = {broker.broker_id: broker.rack for broker in cluster.brokers}
+    added = {broker.broker_id for broker in change.added}
+    places = {_key(partition) for partition in cluster.partitions}
+    replicas = {replica for wanted in change.replicas.values() for replica in wanted}
+    fenced = {broker.broker_id for broker in cluster.brokers if broker.is_fenced}
+    topics = {topic for topic, _ in places}
+    wrong = [
+        *(f"broker {one} is there already" for one in sorted(added & racks.keys())),
+        *(f"there is no broker {one}" for one in sorted((change.lost | change.sizes.keys()) - racks.keys())),
+        *(f"there is no broker {one}" for one in sorted(replicas - racks.keys() - added)),
+        *(f"broker {one} is away: Kafka refuses a reassignment that names it" for one in sorted(replicas & fenced)),
+        *(f"there is no rack {one}" for one in sorted(change.lost_racks - {*racks.values()})),
+        *(f"there is no topic {one}" for one in sorted(change.growth.keys() - topics)),
+        *(f"there is no partition {topic}-{number}" for topic, number in sorted(change.replicas.keys() - places)),
+    ]
+    if wrong:
+        raise ConfigError("; ".join(wrong[:5]))
     lost = change.lost | {broker_id for broker_id, rack in racks.items() if rack in change.lost_racks}
     brokers = tuple(
         replace(broker, capacity=broker.capacity * change.sizes.get(broker.broker_id, 1.0))
@@ -144,26 +159,6 @@ def change_cluster(cluster: PlacedCluster, change: ClusterChange) -> PlacedClust
     return PlacedCluster(partitions=tuple(partitions), brokers=brokers, moved_bytes=moved_bytes)
 
 
-def _check(cluster: PlacedCluster, change: ClusterChange) -> None:
-    known = {broker.broker_id for broker in cluster.brokers}
-    added = {broker.broker_id for broker in change.added}
-    places = {(partition.topic, partition.partition) for partition in cluster.partitions}
-    topics, racks = {topic for topic, _ in places}, {broker.rack for broker in cluster.brokers}
-    replicas = {replica for wanted in change.replicas.values() for replica in wanted}
-    fenced = {broker.broker_id for broker in cluster.brokers if broker.is_fenced}
-    wrong = [
-        *(f"broker {one} is there already" for one in sorted(added & known)),
-        *(f"there is no broker {one}" for one in sorted((change.lost | change.sizes.keys()) - known)),
-        *(f"there is no broker {one}" for one in sorted(replicas - known - added)),
-        *(f"broker {one} is away: Kafka refuses a reassignment that names it" for one in sorted(replicas & fenced)),
-        *(f"there is no rack {one}" for one in sorted(change.lost_racks - racks)),
-        *(f"there is no topic {one}" for one in sorted(change.growth.keys() - topics)),
-        *(f"there is no partition {topic}-{number}" for topic, number in sorted(change.replicas.keys() - places)),
-    ]
-    if wrong:
-        raise ConfigError("; ".join(wrong[:5]))
-
-
 def plan_even(cluster: PlacedCluster, *, target_ratio: float, max_moved_bytes: int | None = None) -> ReassignmentPlan:
     """Plans to empty dead brokers, then to bring every broker below a share ratio, by leaders alone where that suffices."""
     restored, is_cut = replace_dead(cluster.partitions, cluster.brokers, max_moved_bytes=max_moved_bytes)
@@ -179,29 +174,18 @@ def plan_even(cluster: PlacedCluster, *, target_ratio: float, max_moved_bytes: i
     if plan.peak_ratio > target_ratio:
         plan = plan_replicas(restored, brokers, target_ratio=target_ratio, max_moved_bytes=left)
     planned = {(m.topic, m.partition): m.new_replicas for m in plan.moves}
-    # A move that leaves all replicas where they are makes the first of them the leader.
-    moves = _moves(cluster.partitions, {_key(p): p.replicas for p in restored} | planned, also=planned)
+    wanted = {_key(p): p.replicas for p in restored} | planned
+    moves = tuple(
+        move_partition(p, wanted[_key(p)])
+        for p in sorted(cluster.partitions, key=_key)
+        if wanted[_key(p)] != p.replicas or _key(p) in planned  # where replicas stay the first becomes the leader
+    )
     kind = "move_replicas" if any(move.moved_bytes for move in moves) else plan.kind
     return replace(plan, kind=kind, moves=moves, is_cut=plan.is_cut or is_cut)
 
 
 def _key(partition: PlacedPartition) -> tuple[str, int]:
     return partition.topic, partition.partition
-
-
-def _moves(
-    partitions: Partitions, wanted: Replicas, *, also: Collection[tuple[str, int]] = ()
-) -> tuple[PartitionMove, ...]:
-    """Moves from replicas as they are to those wanted; of some partitions also where these are the same."""
-    return tuple(
-        move_partition(partition, wanted[_key(partition)])
-        for partition in sorted(partitions, key=_key)
-        if wanted[_key(partition)] != partition.replicas or _key(partition) in also
-    )
-
-
-def describe_places(partitions: Partitions) -> str:
-    return join_names([f"{partition.topic}-{partition.partition}" for partition in partitions], 8)
 
 
 MONTH_HOURS = 730

@@ -2,7 +2,7 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any
 from pipeline.advice.following import LeaderReplay, predict_following
 from pipeline.advice.what_ifs import ZoneChange, ZoneState, ZoneWhatIf, describe_zones, price, work_out
 from pipeline.cli.terminal import format_table, print_answer
-from pipeline.cli.what_if_text import says_window
 from pipeline.codec.tools.reassignment_text import format_reassignment
 from pipeline.config.replay import Candidate
 from pipeline.jobs.recommend import load_doubts, load_placement
@@ -20,13 +19,12 @@ from pipeline.jobs.replay import WindowReplay
 from pipeline.jobs.score_health import load_zone_loads
 from pipeline.measures.reassignment import BEST_FOUND
 from pipeline.model.number_text import format_bytes, format_name, format_ratio
-from pipeline.model.placement import PlacementBroker
+from pipeline.model.placement import PartitionMove, PlacementBroker
 from pipeline.model.window import TimeWindow
 from pipeline.runs import RunContext
 from pipeline.storage.engines import running_engine
 
 _AWARE = Candidate(name="rack aware", config={"partitioner.rack.aware": "true"})
-Answer = tuple[ZoneState, str]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -47,9 +45,7 @@ def run(run: RunContext, window: TimeWindow, args: argparse.Namespace) -> int:
     plan: Path | None = args.plan
     worked = work_out(args.zones, placed, brokers, loads, target_ratio=run.cluster.gate.resolves_at)
     worked, reasons = _replay(run, window, worked, brokers)
-    if plan is not None:
-        moves = ((move.topic, move.partition, move.new_replicas) for move in worked.moves)
-        plan.write_text(format_reassignment(moves) + "\n", encoding="utf-8")
+    write_plan(plan, worked.moves)
     document = {
         "window": str(window),
         "change": str(worked.change),
@@ -64,6 +60,16 @@ def run(run: RunContext, window: TimeWindow, args: argparse.Namespace) -> int:
     }
     print_answer(args, document, partial(format_zone_what_if, document, worked, run.cluster.gate.limit_ratio, plan))
     return 0
+
+
+def says_window(window: object) -> str:
+    return f"Traffic and state of window {window}, the newest that was judged.\n\n"
+
+
+def write_plan(path: Path | None, moves: Iterable[PartitionMove]) -> None:
+    if path is not None:
+        reassignment = format_reassignment((move.topic, move.partition, move.new_replicas) for move in moves)
+        path.write_text(reassignment + "\n", encoding="utf-8")
 
 
 def _replay(
@@ -111,16 +117,11 @@ def _describe_state(run: RunContext, state: ZoneState) -> dict[str, Any]:
     }
 
 
-_HEADS = {
-    ZoneChange.RACK_AWARE: ("now", "rack-aware", "with the plan too"),
-    ZoneChange.LEADERS: ("now", "", "with the plan"),
-    ZoneChange.REPLICAS: ("now", "", "with the plan"),
-}
-
-
 def format_zone_what_if(document: Mapping[str, Any], worked: ZoneWhatIf, limit: float, plan: Path | None) -> str:
-    head = _HEADS[worked.change]
-    states = [document[name] for name, shown in zip(("now", "then", "planned"), head, strict=True) if shown]
+    heads = {"now": "now", "planned": "with the plan"}
+    if worked.change is ZoneChange.RACK_AWARE:
+        heads = {"now": "now", "then": "rack-aware", "planned": "with the plan too"}
+    states = [document[name] for name in heads]
     rows: list[tuple[str, ...]] = [
         ("produced between zones", *(format_bytes(one["produced_between_zones_bytes"]) for one in states)),
         ("replicated between zones", *(format_bytes(one["replicated_between_zones_bytes"]) for one in states)),
@@ -129,7 +130,7 @@ def format_zone_what_if(document: Mapping[str, Any], worked: ZoneWhatIf, limit: 
         rows.append(("money a month", *(f"{one['cost_per_month']:,.2f}" for one in states)))
     numbered = zip(*(state["brokers"] for state in states), strict=True)
     rows += [(f"broker {each[0]['broker_id']}", *map(_format_share, each)) for each in numbered]
-    table = format_table(("", *(one for one in head if one)), rows, right=frozenset({1, 2, 3}))
+    table = format_table(("", *heads.values()), rows, right=frozenset({1, 2, 3}))
     lines = [_say_change(document, worked, limit, plan), *document["notes"]]
     lines += [f"Shares are spread evenly, not replayed: {format_name(one, 300)}." for one in document["not_replayed"]]
     return says_window(document["window"]) + table + "\n" + "\n".join(lines) + "\n"

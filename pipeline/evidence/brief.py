@@ -61,49 +61,26 @@ _IN_SHORT = {
 }  # the first screen's words, for a reader who does not know the terms
 
 
-def _skew_terms(causes: ShareCauses) -> dict[Cause, float]:
-    keys, luck, rest = causes.heavy_keys_term, causes.hash_luck_term, causes.remainder_term
-    if keys is None or luck is None or rest is None:
-        return {}
-    racks = causes.rack_aware_term or 0.0
-    known = {Cause.HEAVY_KEYS: keys, Cause.HASH_LUCK: luck, Cause.REMAINDER: rest - racks}
-    return known | ({Cause.RACK_AWARE: racks} if racks else {})
-
-
 def _largest(causes: ShareCauses, evidence: BrokerShareEvidence) -> tuple[Cause, Cause]:
     """The largest term, and of partition skew its largest part, as far as that is known, or what the producers do."""
     terms = {Cause.LEADERS: causes.leaders_term, Cause.TOPIC_MIX: causes.topic_mix_term}
     terms[Cause.PARTITION_SKEW] = causes.partition_skew_term
-    parts = _skew_terms(causes)
-    largest = max(terms, key=lambda name: terms[name])
-    part = max(parts, key=lambda name: parts[name]) if largest is Cause.PARTITION_SKEW and parts else largest
+    largest = part = max(terms, key=lambda name: terms[name])
+    keys, luck, rest = causes.heavy_keys_term, causes.hash_luck_term, causes.remainder_term
+    if largest is Cause.PARTITION_SKEW and keys is not None and luck is not None and rest is not None:
+        racks = causes.rack_aware_term or 0.0
+        parts = {Cause.HEAVY_KEYS: keys, Cause.HASH_LUCK: luck, Cause.REMAINDER: rest - racks}
+        parts |= {Cause.RACK_AWARE: racks} if racks else {}
+        part = max(parts, key=lambda name: parts[name])
     partitioner = evidence.partitioners.get(evidence.topics[0]) if evidence.topics else None
-    is_split = evidence.causes is not None and evidence.causes.rack_aware_term is not None
-    is_by_racks = not is_split and partitioner == RACK_AWARE and part in {Cause.PARTITION_SKEW, Cause.REMAINDER}
-    return largest, Cause.RACK_AWARE if is_by_racks else part
-
-
-def name_cause(evidence: BrokerShareEvidence) -> str:
-    """The largest part of the excess and the topic with most of it, in a few words; "" where unknown."""
-    if evidence.causes is None:
-        return ""
-    meaning = Cause.HASH_LUCK if evidence.is_hash_luck else _largest(evidence.causes, evidence)[1]
-    topic = _find_topic(evidence, meaning)
-    return f"{_IN_SHORT[meaning]}" + (f", most in topic {format_name(topic, NAME_LENGTH)}" if topic else "")
+    is_by_racks = partitioner == RACK_AWARE and part in {Cause.PARTITION_SKEW, Cause.REMAINDER}
+    return largest, Cause.RACK_AWARE if is_by_racks and causes.rack_aware_term is None else part
 
 
 def _find_topic(evidence: BrokerShareEvidence, meaning: Cause) -> str:
     """The topic with most of the excess; where that is for rack-aware producers, of the topics that they send to."""
     aware = [topic for topic in evidence.topics if evidence.partitioners.get(topic) == RACK_AWARE]
     return next(iter((aware if meaning is Cause.RACK_AWARE else ()) or evidence.topics), "")
-
-
-def advise_cause(evidence: BrokerShareEvidence) -> str:
-    """Names what to check where no action is recommended; "" where the cause is unknown."""
-    if evidence.causes is None:
-        return ""
-    meaning = Cause.HASH_LUCK if evidence.is_hash_luck else _largest(evidence.causes, evidence)[1]
-    return _MEANINGS[meaning].partition("; ")[2]
 
 
 def explain_cause(evidence: BrokerShareEvidence) -> tuple[str, ...]:
@@ -202,8 +179,12 @@ def _describe_share(evidence: BrokerShareEvidence) -> Brief:
         headline = f"Broker {evidence.broker_id}{recovered}: {shares} ({format_ratio(ratio)})"
         return Brief(headline=headline, facts=_over(evidence))
     facts = [("Since", _since(evidence, f", in {evidence.above_count} of the last {evidence.gate.n} windows"))]
-    if cause := name_cause(evidence):
-        facts.append(("Why", cause))
+    cause: Cause | None = None
+    if evidence.causes is not None:
+        cause = Cause.HASH_LUCK if evidence.is_hash_luck else _largest(evidence.causes, evidence)[1]
+        topic = _find_topic(evidence, cause)
+        in_topic = f", most in topic {format_name(topic, NAME_LENGTH)}" if topic else ""
+        facts.append(("Why", f"{_IN_SHORT[cause]}{in_topic}"))
     if (latency := evidence.latency) is not None:
         own_ms = latency.request_latency_avg_ms
         peers_ms = own_ms / latency.ratio_to_peers
@@ -211,7 +192,8 @@ def _describe_share(evidence: BrokerShareEvidence) -> Brief:
         facts.append(("Effect", f"{'' if own_ms > peers_ms else 'none yet: '}producers wait {waits}"))
     if evidence.recommendations:
         facts += _describe_first(evidence.recommendations, fair)
-    elif advice := advise_cause(evidence):
+    elif cause is not None:
+        advice = _MEANINGS[cause].partition("; ")[2]
         facts.append(("Do first", f"{advice} (no action was found whose effect can be predicted)"))
     limit = format_ratio(change.limit_value)
     headline = f"Broker {evidence.broker_id} carries {shares} ({format_ratio(ratio)}, limit {limit})"

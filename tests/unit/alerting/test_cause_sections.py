@@ -2,13 +2,17 @@
 
 from dataclasses import replace
 
-from pipeline.evidence.brief import advise_cause, explain_cause, name_cause
+from pipeline.evidence.brief import describe_brief, explain_cause
 from pipeline.evidence.incident import HotPartition, ShareCauses
 from tests.unit.alerting.examples import new_evidence
 
 SKEW = {"heavy_keys_term": 0.15, "hash_luck_term": 0.03, "remainder_term": 0.02}
 SPLIT = ShareCauses(leaders_term=0.01, topic_mix_term=-0.01, partition_skew_term=0.2, **SKEW)
 PARTITION = HotPartition(topic="orders", partition=3, size_bytes=9_000, hash_luck_bytes=1_000.0)
+
+
+def answer_of(evidence, question):
+    return dict(describe_brief(evidence).facts)[question]
 
 
 def test_the_largest_part_of_the_skew_is_what_is_explained():
@@ -33,15 +37,15 @@ def test_rack_aware_producers_are_the_cause_where_no_key_is():
     aware = replace(new_evidence(), partitioners={"orders": "java-builtin-rack-aware"})
     for causes in (batching, replace(batching, heavy_keys_term=None)):
         hot = replace(aware, causes=causes)
-        assert name_cause(hot) == "rack-aware producers send to leaders in their own rack, most in topic orders"
-        assert advise_cause(hot).startswith(
-            "give each rack leaders and capacity in proportion to its producers, or set"
-        )
+        why = "rack-aware producers send to leaders in their own rack, most in topic orders"
+        assert answer_of(hot, "Why") == why
+        to_do = "give each rack leaders and capacity in proportion to its producers, or set"
+        assert answer_of(replace(hot, recommendations=()), "Do first").startswith(to_do)
         said, partitioner = explain_cause(hot)
         assert "and most of that is rack-aware producers: the topic's producers send to leaders" in said
         assert partitioner.startswith("The producers of orders use the rack-aware partitioner of Kafka clients 4.4")
     crowded = replace(aware, causes=replace(batching, rack_aware_term=0.16), topics=("payments", "orders"))
-    assert name_cause(crowded).endswith("most in topic orders")  # nobody sends payments by racks
-    assert name_cause(replace(aware, causes=SPLIT)).startswith("its partitions hold heavy keys")
+    assert answer_of(crowded, "Why").endswith("most in topic orders")  # nobody sends payments by racks
+    assert answer_of(replace(aware, causes=SPLIT), "Why").startswith("its partitions hold heavy keys")
     plain = replace(aware, causes=batching, partitioners={"orders": "java-builtin"})
-    assert name_cause(plain) == "producers send more to its partitions, not because of keys, most in topic orders"
+    assert answer_of(plain, "Why") == "producers send more to its partitions, not because of keys, most in topic orders"
