@@ -100,9 +100,6 @@ class Staging:
     folder: Folder
     subject: str = ""  # whose they are, for people: cluster and windows
 
-    def of_nothing(self, schema: pa.Schema) -> Parts:
-        return Parts(self.spark, self.folder, schema, (), 0)
-
     def run_tasks(
         self, doing: str, tasks: Sequence[Task], work: Callable[[Task], Pieces], schemas: Schemas
     ) -> dict[str, Parts]:
@@ -214,24 +211,10 @@ def _write_pieces(folder: Folder, pieces: Pieces) -> Iterator[pa.Table]:
 _TASKS_PER_CORE = 3
 
 
-def run_pieces(
-    spark: SparkSession,
-    pieces: Sequence[Piece],
-    cost_of: Callable[[Piece], int],
-    work: Callable[[Sequence[Piece]], Iterable[Result]],
-) -> Iterable[Result]:
-    """Runs work on every piece, some neighbours at a time, with enough tasks to keep every core busy to the end.
-
-    `cost_of` says about how many records' work a piece is, above 0; `work` is called where a task runs, so what it holds is sent
-    there. The results are in no certain order, and to be taken once: each is unpacked when it is taken.
-    """
-    return run_values(spark, deal_tasks(spark, pieces, cost_of), work)
-
-
 def deal_tasks(
     spark: SparkSession, pieces: Sequence[Piece], cost_of: Callable[[Piece], int]
 ) -> list[tuple[Piece, ...]]:
-    """Deals pieces of work out to tasks, see `deal`, as many as keep every core busy to the end."""
+    """Deals pieces of work out to tasks of neighbours, see `deal`, as many as keep every core busy to the end."""
     return deal(pieces, cost_of, _TASKS_PER_CORE * count_task_slots(spark)) if pieces else []
 
 

@@ -130,7 +130,16 @@ def describe_day(days: Sequence[ClusterDay], end_ms: int) -> Content:
     short = (MailColumn("cluster"), MailColumn("state", is_short=True))
     table = MailTable(
         columns=(*short, *number_columns("judged"), MailColumn("newest", is_short=True), MailColumn("open incidents")),
-        rows=tuple(_row(day) for day in ordered),
+        rows=tuple(
+            (
+                format_name(day.cluster, 40),
+                day.state,
+                f"{day.judged_count} of {day.window_count}",
+                "never" if day.newest_ms is None else format_clock(day.newest_ms),
+                join_names([format_name(text, 40) for text in day.open_incidents], _MOST_NAMED),
+            )
+            for day in ordered
+        ),
         marked=frozenset(at for at, day in enumerate(ordered) if day.state != "well"),
         note="judged: windows of these 24 hours; newest: start of the newest judged window.",
     )
@@ -148,14 +157,4 @@ def describe_day(days: Sequence[ClusterDay], end_ms: int) -> Content:
         brief=Brief(headline=headline, facts=(("Until", until),)),
         sections=(MailSection(title="All clusters", table=table),),
         footer=("One mail a day: mail.daily in the configuration. All times are UTC.",),
-    )
-
-
-def _row(day: ClusterDay) -> tuple[str, ...]:
-    return (
-        format_name(day.cluster, 40),
-        day.state,
-        f"{day.judged_count} of {day.window_count}",
-        "never" if day.newest_ms is None else format_clock(day.newest_ms),
-        join_names([format_name(text, 40) for text in day.open_incidents], _MOST_NAMED),
     )

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from pipeline.model.incident import IncidentChange, IncidentState, OpenIncident
 from pipeline.model.verdict import Verdict, Verdicts
+from pipeline.rules import worst_of
 
 _Placed = tuple["Episode", "KnownIncident", list["KnownIncident"]]  # the id it keeps, and others that it overlaps
 _Fresh = tuple["Episode", list["KnownIncident"]]
-MakeChange = Callable[[IncidentState, str, int, Verdicts], IncidentChange]  # verdicts up to its window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,6 @@ def settle_ids(
     *,
     first_ms: int,
     new_id: Callable[[int], str],
-    make_change: MakeChange,
 ) -> list[IncidentChange]:
     """Gives one subject's episodes the ids that people know, and ends ids that have none.
 
@@ -120,13 +119,13 @@ def settle_ids(
         if opened_ms is not None:
             own_id = new_id(episode.since_ms)
             merged_into |= dict.fromkeys((one.incident_id for one in overlapping), own_id)
-            settled += _name(episode, own_id, opened_ms, seen, make_change)
+            settled += _name(episode, own_id, opened_ms, seen)
     for episode, taken, others in placed:
         left = [one.incident_id for one in others if one in free]
         merged_into |= {name: merged_into.get(name, taken.incident_id) for name in left}
         is_later = left or episode.opened_ms < first_ms <= taken.opened_ms
         opened_ms = max(episode.opened_ms, taken.opened_ms) if is_later else episode.opened_ms
-        named = _name(episode, taken.incident_id, opened_ms, seen, make_change)
+        named = _name(episode, taken.incident_id, opened_ms, seen)
         if taken.opened_ms < first_ms:  # stored, and not given anew
             named = [change for change in named if change.state != "new"]
         if episode.end_ms < first_ms:  # told as going on, or as over later: it ends where changes are given anew
@@ -136,7 +135,7 @@ def settle_ids(
         told = [one for one in taken.changes if one.is_open and one.key not in keys]
         settled += [*named, *(replace(one, since_ms=episode.since_ms) for one in told)]
     for one in free:
-        settled += _keep(one, merged_into.get(one.incident_id), first_ms, seen, make_change)
+        settled += _keep(one, merged_into.get(one.incident_id), first_ms, seen)
     past = {one.incident_id for one in known if not one.is_open and one.until_ms < first_ms}
     found_again = [one for one in settled if one.window_start_ms >= first_ms and one.incident_id not in past]
     newest: dict[str, int] = {}  # an end that lies before a message which left moves to the window of that message
@@ -173,9 +172,25 @@ def fails(verdict: Verdict) -> bool:
     return verdict.verdict == "fail" and verdict.is_above
 
 
-def _name(
-    episode: Episode, incident_id: str, opened_ms: int, seen: Verdicts, make_change: MakeChange
-) -> list[IncidentChange]:
+def make_change(state: IncidentState, incident_id: str, since_ms: int, seen: Verdicts) -> IncidentChange:
+    """A change in the window of the last verdict seen."""
+    latest = seen[-1]
+    reach = [verdict for verdict in seen if verdict.window_start_ms >= since_ms]
+    return IncidentChange(
+        incident_id=incident_id,
+        state=state,
+        rule=latest.rule,
+        subject=latest.subject,
+        since_ms=since_ms,
+        window_start_ms=latest.window_start_ms,
+        value=latest.value,
+        peak_value=worst_of(latest.rule, (verdict.value for verdict in reach)),
+        limit_value=latest.limit_value,
+        window_count=len(reach),
+    )
+
+
+def _name(episode: Episode, incident_id: str, opened_ms: int, seen: Verdicts) -> list[IncidentChange]:
     if opened_ms <= episode.opened_ms:
         return [replace(change, incident_id=incident_id) for change in episode.changes]
     reach = [verdict for verdict in seen if verdict.window_start_ms <= opened_ms]
@@ -184,9 +199,7 @@ def _name(
     return [make_change("new", incident_id, episode.since_ms, reach), *named]
 
 
-def _keep(
-    known: KnownIncident, merged_into: str | None, first_ms: int, seen: Verdicts, make_change: MakeChange
-) -> list[IncidentChange]:
+def _keep(known: KnownIncident, merged_into: str | None, first_ms: int, seen: Verdicts) -> list[IncidentChange]:
     """The changes of an id that no episode took: as stored, with its end."""
     if not known.is_open:
         return [it if it.is_open else replace(it, merged_into=merged_into or it.merged_into) for it in known.changes]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from pipeline.alerting.message import Attachment, Content, MailColumn, MailSection, MailTable, number_columns
-from pipeline.evidence.brief import describe_brief, explain_cause
+from pipeline.evidence.brief import describe_brief, explain_cause, format_predicted
 from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence
 from pipeline.model.number_text import format_between, format_clock, format_name, format_percent, format_ratio
 from pipeline.model.promise import Promise, Recommendation
@@ -98,13 +98,18 @@ def describe_source(evidence: IncidentEvidence) -> Content:
     missing = change.value if change.is_open else change.peak_value
     lacks = "has been incomplete or late since" if change.is_open else "is complete again; data was missing since"
     since = format_clock(change.since_ms)
-    query = MailSection(title="The rows behind this", code=source_status_query(evidence))
+    query = (
+        "SELECT window_start, source, expected_count, arrived_count, missing, newest_at\n"
+        "FROM bronze.window_status\n"
+        f"WHERE cluster = {sql_text(evidence.cluster)} AND window_start >= {sql_instant(change.since_ms)}\n"
+        "ORDER BY window_start, source;"
+    )
     return describe_incident(
         evidence,
         badge=badge,
         subject_line=f"[{badge}] cluster {format_name(evidence.cluster)}: source {change.subject} {lacks} {since}",
         figures={} if missing is None else {"of the expected data is missing": format_percent(missing)},
-        sections=(query,) if change.is_open else (),
+        sections=(MailSection(title="The rows behind this", code=query),) if change.is_open else (),
     )
 
 
@@ -115,15 +120,6 @@ def verdicts_query(evidence: IncidentEvidence) -> str:
         f"WHERE cluster = {sql_text(evidence.cluster)} AND rule = {sql_text(change.rule)}\n"
         f"  AND subject = {sql_text(change.subject)} AND window_start >= {sql_instant(change.since_ms)}\n"
         "ORDER BY window_start;"
-    )
-
-
-def source_status_query(evidence: IncidentEvidence) -> str:
-    return (
-        "SELECT window_start, source, expected_count, arrived_count, missing, newest_at\n"
-        "FROM bronze.window_status\n"
-        f"WHERE cluster = {sql_text(evidence.cluster)} AND window_start >= {sql_instant(evidence.change.since_ms)}\n"
-        "ORDER BY window_start, source;"
     )
 
 
@@ -236,7 +232,6 @@ def _first_plan(recommendations: Sequence[Recommendation]) -> Recommendation | N
 
 
 MOST_PROMISES = 8
-_EVEN = 0.005  # a range narrower than this is shown as one number
 _OTHER_POINTS = 1.0  # a prediction that today's traffic moves by more is said as it is on that traffic, too
 
 
@@ -272,26 +267,15 @@ def _describe(promise: Promise) -> str:
         moved = abs((promise.corrected_ratio or 0.0) - (promise.predicted_ratio or 0.0)) * promise.expected_share * 100
         if promise.corrected_ratio is not None and moved > _OTHER_POINTS:
             ends = promise.corrected_ratio_low, promise.corrected_ratio, promise.corrected_ratio_high
-            said += f", which is {_format_range(promise, *ends)} on the present traffic"
-        said += f"; the share is {_format_share(promise, promise.actual_ratio)}"
-        without = promise.without_ratio
-        said += f", and would be {_format_share(promise, without)} without the action." if without else "."
+            said += f", which is {format_predicted(promise.expected_share, *ends)} on the present traffic"
+        said += f"; the share is {format_percent(promise.actual_ratio * promise.expected_share, 1)}"
+        without = format_percent((promise.without_ratio or 0.0) * promise.expected_share, 1)
+        said += f", and would be {without} without the action." if promise.without_ratio else "."
     outcome = promise.outcome.replace("_", " ")
     return f"{said} {outcome[:1].upper()}{outcome[1:]}: {promise.reason}."
 
 
 def _announced(promise: Promise) -> str:
     ends = promise.predicted_ratio_low, promise.predicted_ratio, promise.predicted_ratio_high
-    said = f"predicted {predicted}" if (predicted := _format_range(promise, *ends)) else "predicted no share"
-    return f"advice of {format_clock(promise.promised_ms)} {said}"
-
-
-def _format_share(promise: Promise, ratio: float | None) -> str:
-    return "" if ratio is None else format_percent(ratio * promise.expected_share, 1)
-
-
-def _format_range(promise: Promise, low: float | None, ratio: float | None, high: float | None) -> str:
-    if low is None or high is None or high - low <= _EVEN:
-        return _format_share(promise, ratio)
-    least, most = (_format_share(promise, end).removesuffix(" %") for end in (low, high))
-    return f"{_format_share(promise, ratio)} [{least}, {most}]"
+    predicted = format_predicted(promise.expected_share, *ends) or "no share"
+    return f"advice of {format_clock(promise.promised_ms)} predicted {predicted}"

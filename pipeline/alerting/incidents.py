@@ -23,7 +23,15 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pipeline.alerting.incident_ids import Episode, KnownIncident, fails, incident_id_of, list_known, settle_ids
+from pipeline.alerting.incident_ids import (
+    Episode,
+    KnownIncident,
+    fails,
+    incident_id_of,
+    list_known,
+    make_change,
+    settle_ids,
+)
 from pipeline.model.incident import ENDED, IncidentChange, IncidentState, OpenIncident
 from pipeline.model.verdict import Verdict, Verdicts
 from pipeline.model.window import TimeWindow
@@ -121,7 +129,7 @@ def fold_verdicts(
             in_use.add(incident_id)
             return incident_id
 
-        changes += settle_ids(episodes, own, seen, first_ms=first_ms, new_id=new_id, make_change=_change)
+        changes += settle_ids(episodes, own, seen, first_ms=first_ms, new_id=new_id)
     return tuple(sorted(changes, key=lambda change: (change.window_start_ms, change.rule, change.subject)))
 
 
@@ -134,7 +142,11 @@ def _find_episodes(
     failing = [verdict.window_start_ms for verdict in rows if fails(verdict)]
     for verdict in rows:
         seen.append(verdict)
-        change = _step(seen, incident, policy)
+        if incident is None:
+            change = make_change("new", "", _since_ms(seen, policy), seen) if fails(verdict) else None
+        else:
+            state, last = _next_state(seen, incident, policy), incident.last
+            change = None if state is None else make_change(state, last.incident_id, last.since_ms, seen)
         if change is None:
             continue
         at_ms, spans = change.window_start_ms, [(one.opened_ms, one.until_ms) for one in known]
@@ -154,13 +166,6 @@ def _by_subject(verdicts: Iterable[Verdict]) -> dict[_Subject, list[Verdict]]:
     for verdict in sorted(verdicts, key=lambda verdict: verdict.window_start_ms):
         rows.setdefault((verdict.rule, verdict.subject), []).append(verdict)
     return rows
-
-
-def _step(seen: Verdicts, incident: OpenIncident | None, policy: IncidentPolicy) -> IncidentChange | None:
-    if incident is None:
-        return _change("new", "", _since_ms(seen, policy), seen) if fails(seen[-1]) else None
-    state = _next_state(seen, incident, policy)
-    return None if state is None else _change(state, incident.last.incident_id, incident.last.since_ms, seen)
 
 
 def _next_state(seen: Verdicts, incident: OpenIncident, policy: IncidentPolicy) -> IncidentState | None:
@@ -199,20 +204,3 @@ def _since_ms(seen: Verdicts, policy: IncidentPolicy) -> int:
         if above_count >= latest.above_count or calm_count >= policy.k:
             break
     return since_ms
-
-
-def _change(state: IncidentState, incident_id: str, since_ms: int, seen: Verdicts) -> IncidentChange:
-    latest = seen[-1]
-    reach = [verdict for verdict in seen if verdict.window_start_ms >= since_ms]
-    return IncidentChange(
-        incident_id=incident_id,
-        state=state,
-        rule=latest.rule,
-        subject=latest.subject,
-        since_ms=since_ms,
-        window_start_ms=latest.window_start_ms,
-        value=latest.value,
-        peak_value=worst_of(latest.rule, (verdict.value for verdict in reach)),
-        limit_value=latest.limit_value,
-        window_count=len(reach),
-    )

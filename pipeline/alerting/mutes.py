@@ -35,10 +35,6 @@ class Mute(Section):
     subject: str = "*"
     reason: str = Field("", max_length=500)
 
-    def covers(self, cluster: str, change: IncidentChange, merged: Sequence[str] = ()) -> bool:
-        """Whether a change is muted; a mute of an incident goes on for the one that it was `merged` into."""
-        return self.fits(change.window_start_ms, cluster, change.rule, change.subject, (change.incident_id, *merged))
-
     def fits(self, at_ms: int, cluster: str, rule: str, subject: str, incident_ids: Sequence[str]) -> bool:
         names, patterns = (cluster, rule, subject), (self.cluster, self.rule, self.subject)
         return (
@@ -63,5 +59,6 @@ def write_mutes(path: Path, mutes: Sequence[Mute]) -> None:
 
 
 def find_mute(mutes: Sequence[Mute], cluster: str, change: IncidentChange, merged: Sequence[str] = ()) -> Mute | None:
-    covering = [mute for mute in mutes if mute.covers(cluster, change, merged)]
-    return max(covering, key=lambda mute: mute.until, default=None)
+    """The mute of a change that lasts longest; one of an incident goes on for the one that it was `merged` into."""
+    of_change = (change.window_start_ms, cluster, change.rule, change.subject, (change.incident_id, *merged))
+    return max((mute for mute in mutes if mute.fits(*of_change)), key=lambda mute: mute.until, default=None)

@@ -124,7 +124,6 @@ _MOST_MERGED = 3
 _BASIS_LENGTH = 100
 _SENTENCES = re.compile(r"(?<=[.?!])\s+(?=[A-Z0-9])")
 _SAID_ELSEWHERE = ("the highest broker", "producers wait")  # by `Predicted` and `Effect`
-NOT_PREDICTED = "not predicted"
 _EVEN = 0.005  # a predicted range narrower than this is shown as one number
 WITHDRAWN = "withdrawn: by the windows and limits known now there was no incident"
 NOT_JUDGED_ANY_MORE = "no window of its subject is judged any more"
@@ -210,7 +209,8 @@ def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> l
         copied = format_bytes(first.moved_bytes) if first.moved_bytes else "nothing"
         copies = f"; copies {copied}" if first.moved_bytes or first.election_json is not None else ""
         doubted = ", by a replay that is not trusted" if WITH_CARE in first.text else ""
-        facts.append(("Predicted", f"share then {format_predicted(first, fair)}, {enough}{copies}{doubted}"))
+        ends = (first.predicted_ratio_low, first.predicted_ratio, first.predicted_ratio_high)
+        facts.append(("Predicted", f"share then {format_predicted(fair, *ends)}, {enough}{copies}{doubted}"))
     said = ""
     for sentence in _SENTENCES.split(first.text.replace("`", "")):
         if any(known in sentence.lower() for known in _SAID_ELSEWHERE):
@@ -224,7 +224,7 @@ def _describe_first(recommendations: Sequence[Recommendation], fair: float) -> l
         title = other.title.replace("`", "")
         enough = "enough" if other.is_enough else _fall_short(other)
         enough += "; its replay is not trusted" if WITH_CARE in other.text else ""
-        facts.append(("Or", f"{title} (then {format_predicted(other, fair, with_range=False)}, {enough})"))
+        facts.append(("Or", f"{title} (then {format_percent((other.predicted_ratio or 0.0) * fair, 1)}, {enough})"))
     return facts
 
 
@@ -268,11 +268,10 @@ def _describe_rule(evidence: IncidentEvidence) -> Brief:
     return Brief(headline=headline, facts=(("Since", _since(evidence)), why, ("Do first", rule.advice)))
 
 
-def format_predicted(one: Recommendation, expected_share: float, *, with_range: bool = True) -> str:
-    """Predicted share, and its range where chance or unknown keys leave one and it is wanted."""
-    ratio, low, high = one.predicted_ratio, one.predicted_ratio_low, one.predicted_ratio_high
-    if ratio is None or low is None or high is None:
-        return NOT_PREDICTED
-    share, least, most = (format_percent(end * expected_share, 1) for end in (ratio, low, high))
-    is_wide = with_range and high - low > _EVEN
-    return f"{share} [{least.removesuffix(' %')}, {most.removesuffix(' %')}]" if is_wide else share
+def format_predicted(fair: float, low: float | None, ratio: float | None, high: float | None) -> str:
+    """Predicted share, and its range where chance or unknown keys leave one; "" where none was predicted."""
+    share = "" if ratio is None else format_percent(ratio * fair, 1)
+    if low is None or high is None or high - low <= _EVEN:
+        return share
+    least, most = (format_percent(end * fair, 1).removesuffix(" %") for end in (low, high))
+    return f"{share} [{least}, {most}]"

@@ -8,7 +8,7 @@ import polars as pl
 
 from pipeline.measures import forecast
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, Windows, instant_of
-from pipeline.rules.disks import DISK_COLUMNS, disk_fillings
+from pipeline.rules.brokers import DISK_COLUMNS, disk_fillings
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.tables import Table
 from pipeline.tables.bronze import BROKERS

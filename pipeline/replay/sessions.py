@@ -28,7 +28,7 @@ from pipeline.replay.metrics import MetricsBySession, SessionMetrics, fit_sessio
 from pipeline.replay.recorded import SLOTS, ProducerSession, Recording, SessionKey, Sessions, SessionWindow, TopicWindow
 from pipeline.replay.simulated.producers import is_simulated
 from pipeline.simulator.clients.client import PLACEMENTS
-from pipeline.stages import run_pieces
+from pipeline.stages import deal_tasks, run_values
 
 ReadRows = Callable[[int, Iterable[tuple[int, int]]], pa.Table]
 """Start of the window and sessions to their rows; called where tasks run."""
@@ -103,7 +103,8 @@ def find_sessions(
                         told.add(key)
 
     counts, window_ms = recording.sessions, recording.window_ms
-    seen = run_pieces(spark, list(counts), lambda session: _SESSION_RECORDS + counts[session], look)
+    tasks = deal_tasks(spark, list(counts), lambda session: _SESSION_RECORDS + counts[session])
+    seen = run_values(spark, tasks, look)
     return sorted(seen, key=lambda s: (s.start_ms, s.producer_id, s.producer_epoch, s.topic, s.topic_id))
 
 
@@ -155,7 +156,8 @@ def refine_sessions(
     """Sharpens baselines and models of sessions whose delays or variant are open: tasks simulate a minute of each."""
     settled = [replace(one, baseline=settle_linger(one.baseline, metrics[one.key].waiting)) for one in sessions]
     trials = _list_trials(recording, settled, metrics)
-    found = dict(run_pieces(spark, trials, lambda _: _TRIAL_RECORDS, partial(_refine, read)))
+    tasks = deal_tasks(spark, trials, lambda _: _TRIAL_RECORDS)
+    found = dict(run_values(spark, tasks, partial(_refine, read)))
     refined = [
         replace(one, baseline=found[one.key][1]) if one.key in found and one.keyless_count else one for one in settled
     ]

@@ -4,13 +4,15 @@ ZooKeeper's controller tolerated 10 % of leaders that are not preferred; KRaft i
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
 from pipeline.measures.outages import Outage
 from pipeline.model.number_text import format_clock, format_name, format_percent, format_ratio, format_span, join_names
-from pipeline.rules.disks import format_hours_to_full, measure_disks
+from pipeline.model.window import HOUR_MS
 from pipeline.rules.rule import Rule, RuleInput, RuleMeasure, measure_broker, measure_column
 from pipeline.tables.broker_metrics import BROKER_REQUEST_TIMES
 from pipeline.tables.bronze import BROKERS
@@ -22,6 +24,16 @@ DISK_RULE = "disk_hours_to_full"
 EVENT_RULES = ("broker_away", "leaders_moved", "throttled", "failed_sends")
 """Rules about what happened to brokers and producers, shown in every mail and verdict about a window."""
 _NAMED = 5
+DISK_MAPS = ("log_dir_bytes", "log_dir_total_bytes", "log_dir_usable_bytes")
+DISK_COLUMNS = ("broker_id", *DISK_MAPS)  # of `bronze.brokers`
+HISTORY_WINDOWS = 24
+HISTORY_MS = 2 * HOUR_MS  # of short windows: a trend of so long reaches the rule's limit of 48 h
+MOST_LATER = 1.5  # times another broker of the same volume may say that it is full, by what it saw
+SAME_VOLUME = 0.001  # part of a volume by which two brokers that are asked seconds apart may see its room differ
+
+_Pairs = Sequence[tuple[str, int]] | None  # a map, as tables have it
+Disk = tuple[int, str]  # broker and disk
+Fillings = dict[int, tuple[int, int]]  # by window's start: bytes used, bytes in all
 
 
 def _assignment_skew(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
@@ -135,6 +147,74 @@ def _by_client(given: RuleInput, *names: str) -> dict[tuple[int, str], list[list
     return dict(sorted(by_subject.items()))
 
 
+def _hours_to_full(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
+    """Hours until the first disk of a broker is full; a volume that several brokers report is judged of the first one.
+
+    A disk is the volume of a log directory as the broker reports it, else all of its disks by the configuration.
+    """
+    from pipeline.measures.disks import NO_END_HOURS, hours_to_full
+
+    disks: dict[Disk, Fillings] = defaultdict(dict)
+    history = max(HISTORY_WINDOWS, -(-HISTORY_MS // given.window_ms))
+    for start_ms, *of_broker in given.tuples(BROKERS, "window_start_ms", *DISK_COLUMNS, history_windows=history):
+        for name, filling in disk_fillings(given.disk_bytes, *of_broker):
+            disks[of_broker[0], name][start_ms] = filling
+    find_shared = cache(partial(_find_shared, disks))  # of few: a broker may name other directories in each window
+    soonest: dict[tuple[int, int], tuple[float, Disk, str]] = {}
+    for disk, by_window in sorted(disks.items()):
+        for start_ms in sorted(by_window.keys() & set(given.starts_ms)):
+            first_ms = start_ms - history * given.window_ms  # however many windows a run measures
+            known = sorted(at_ms for at_ms in by_window if first_ms <= at_ms <= start_ms)
+            used, total = by_window[start_ms]
+            ends_ms = [at_ms + given.window_ms for at_ms in known]
+            hours = hours_to_full(ends_ms, [by_window[at_ms][0] for at_ms in known], total)
+            if hours is not None:
+                pace = f", and at this pace all of it in {hours:.0f} h" if 0 < hours < NO_END_HOURS else ""
+                detail = f"{disk[1]} is {used / total:.0%} full{pace}"
+                fullest = (hours, disk, detail)
+                soonest[start_ms, disk[0]] = min(fullest, soonest.get((start_ms, disk[0]), fullest))
+    for (start_ms, broker_id), (hours, disk, detail) in soonest.items():
+        first, *others = find_shared(disk)
+        *more, last = [*map(str, others)] or [""]
+        who = f"brokers {', '.join(more)} and {last} report" if more else f"broker {last} reports"
+        also = f"; {who} the same volume" if others and broker_id == first else ""
+        told = soonest.get((start_ms, first))
+        # a broker may say that it has another's volume, and nothing of when that is full
+        is_own = broker_id == first or told is None or told[0] > MOST_LATER * hours or hours == NO_END_HOURS
+        named = also if is_own else f", the volume of broker {first}"
+        yield replace(measure_broker(rule, start_ms, broker_id, hours, f"{detail}{named}"), is_enough=is_own)
+
+
+def _format_hours(hours: float) -> str:
+    from pipeline.measures.disks import NO_END_HOURS
+
+    return f"{hours:.0f} h" if hours < NO_END_HOURS else "no end in sight"
+
+
+def _find_shared(disks: Mapping[Disk, Fillings], disk: Disk) -> list[int]:
+    """The brokers that report the volume of a disk, ascending: of one size, and always with the same room left."""
+    own, alike = disks[disk], {disk[0]}
+    for (broker_id, _), other in disks.items():
+        pairs = [] if broker_id in alike else [(own[at_ms], other[at_ms]) for at_ms in own.keys() & other.keys()]
+        is_same = (size == total and abs(used - its) <= SAME_VOLUME * size for (used, size), (its, total) in pairs)
+        if pairs and all(is_same):
+            alike.add(broker_id)
+    return sorted(alike)
+
+
+def disk_fillings(
+    disk_bytes: Mapping[int, int], broker_id: int, held: _Pairs, totals: _Pairs, usable: _Pairs
+) -> Iterator[tuple[str, tuple[int, int]]]:
+    if broker_id in disk_bytes:
+        used = sum(size for _, size in held or ())
+        if used:
+            yield "the room that disk_bytes gives its replicas", (used, disk_bytes[broker_id])
+        return
+    for path, total in totals or ():
+        if total:
+            yield path, (total - dict(usable or ())[path], total)
+
+
 BROKER_RULES = (
     Rule(
         name="broker_away", measure=_broker_away, limit=1, k=1, n=1, meaning="a broker is out of the cluster",
@@ -196,13 +276,13 @@ BROKER_RULES = (
         format=format_ratio,
     ),
     Rule(
-        name=DISK_RULE, measure=measure_disks, limit=48, meaning="a disk is full, or will be soon",
+        name=DISK_RULE, measure=_hours_to_full, limit=48, meaning="a disk is full, or will be soon",
         advice="Shorten retention, move replicas, or add disks.",
         doc="hours until the first volume of a broker is full, by the median slope of the last 24 windows, or of two hours if that is longer. The time is shorter if a volume that is three quarters full grew in each window of the last hour (or of the last three windows) to sizes never seen before. "
         "The rule needs an hour of observation and looks ahead at most 24 times the time observed. A volume that does not fill in that time is `ok` once "
         "two hours were observed. A volume that is 99.9 % full counts as 0 hours. Its size is `disk_bytes` if that names the broker, else the size that a live broker reports "
         "(`DescribeLogDirs`, from Kafka 3.3 on). A volume that several brokers report is judged once",
-        format=format_hours_to_full, is_falling=True, severity="critical",
+        format=_format_hours, is_falling=True, severity="critical",
     ),
     Rule(
         name="assignment_skew", measure=_assignment_skew, limit=1.5,

@@ -15,7 +15,7 @@ from pipeline.model.cluster import LIVE_CLUSTER, retention_ms
 from pipeline.model.log import LogName
 from pipeline.model.log_tree import DirectoryKind, LogDirectory, LogTree
 from pipeline.model.window import LATEST_MS, TimeWindow, Windows, instant_of
-from pipeline.rules.disks import DISK_MAPS
+from pipeline.rules.brokers import DISK_MAPS
 from pipeline.runs import RunContext, TableRows
 from pipeline.sources.files.cluster_rows import (
     compacted_topics,

@@ -199,7 +199,7 @@ def _summarise_samples(run: RunContext, staging: Staging, samples: Parts) -> dic
     )
     schemas = {name: rows.schema for name, rows in summarise_samples(samples.schema.empty_table(), settings).items()}
     if not samples.row_count:
-        return {name: staging.of_nothing(schema) for name, schema in schemas.items()}
+        return {name: Parts(staging.spark, staging.folder, schema, (), 0) for name, schema in schemas.items()}
 
     def summarise(rows: pa.Table) -> Pieces:
         return summarise_samples(rows, settings).items()

@@ -17,7 +17,7 @@ from pipeline.model.promise import Promise, PromiseScore, Recommendation
 from pipeline.model.verdict import BrokerLoad, BrokerLoads
 from pipeline.model.window import TimeWindow, Windows
 from pipeline.partitioners.clients.java import CLIENT as JAVA
-from pipeline.rules.disks import DISK_COLUMNS, disk_fillings
+from pipeline.rules.brokers import DISK_COLUMNS, disk_fillings
 from pipeline.runs import JobReport, Row, RunContext
 from pipeline.storage.observations import asked_within_ms
 from pipeline.storage.tables_on_disk import ensure_tables

@@ -9,7 +9,7 @@ from pipeline.jobs.recommend import load_placement
 from pipeline.model.cluster import Broker, ClusterHistory, ReplicaState, Timeline
 from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind
 from pipeline.sources.source import ClusterReading
-from pipeline.stages import Staging
+from pipeline.stages import Parts
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import BROKERS
 from pipeline.tables.gold import BROKER_SHARE
@@ -30,7 +30,7 @@ def read(spark, tmp_path, first, last, used, *, newest=None):
     reading = ClusterReading(
         record_source="log_directories", history=history, replicas=(replica,), directory_counts={1: 1}, newest=newest
     )
-    parts = {Kind.SUMMARIES: Staging(spark, Path()).of_nothing(SUMMARY_SCHEMA)}
+    parts = {Kind.SUMMARIES: Parts(spark, Path(), SUMMARY_SCHEMA, (), 0)}
     write_cluster(run, SimpleNamespace(reading=reading, parts=parts, staging=SimpleNamespace(spark=spark)), {})
     return run
 

@@ -18,7 +18,7 @@ from pipeline.sources.live.reading import LiveReading
 from pipeline.sources.live.state import LiveState
 from pipeline.sources.records.pieces import SUMMARY_SCHEMA, Kind
 from pipeline.sources.source import ClusterReading
-from pipeline.stages import Staging
+from pipeline.stages import Parts
 from pipeline.storage.observations import load_outages
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.broker_metrics import BROKER_METRICS
@@ -60,7 +60,7 @@ def ask(spark, run, at_ms, newest):
     member = ConsumerGroupMember(group_id="g", topic="t", partition=0, **WHO, **dict.fromkeys(COUNTS, at_ms))
     groups = ((at_ms, member),)
     reading = ClusterReading(record_source="live_cluster", history=history, live=live, newest=newest, groups_now=groups)
-    nothing_read = Staging(spark, Path()).of_nothing(SUMMARY_SCHEMA)
+    nothing_read = Parts(spark, Path(), SUMMARY_SCHEMA, (), 0)
     return SimpleNamespace(reading=reading, parts={Kind.SUMMARIES: nothing_read}, staging=SimpleNamespace(spark=spark))
 
 

@@ -107,7 +107,8 @@ def test_a_producers_commits_are_found_once_and_handed_on_once(monkeypatch, lead
     monkeypatch.setattr(
         session_traffic, "find_commits", lambda _, producer_id: asked.append(producer_id) or np.arange(5)
     )
-    monkeypatch.setattr(sessions, "run_pieces", lambda _, pieces, __, work: list(work(pieces)))
+    monkeypatch.setattr(sessions, "deal_tasks", lambda _, pieces, __: [pieces])
+    monkeypatch.setattr(sessions, "run_values", lambda _, tasks, work: [one for task in tasks for one in work(task)])
     monkeypatch.setattr(sessions, "identify_baseline", lambda *_, **__: PLAIN)
     start_ms = int(START.timestamp() * 1000)
     kinds = {"base_timestamp": pa.timestamp("us", "UTC"), "max_timestamp": pa.timestamp("us", "UTC")}

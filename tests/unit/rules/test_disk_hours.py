@@ -106,18 +106,21 @@ def test_short_windows_are_read_for_two_hours():
     assert asked == [("bronze.brokers", 120)]
 
 
-def test_a_volume_that_several_brokers_report_is_judged_once():
-    """Brokers 0 to 2 see one volume, a few bytes apart; broker 3 has another one of that size."""
+@pytest.mark.parametrize(
+    ("count", "who"), [(2, "broker 1 reports"), (3, "brokers 1 and 2 report"), (4, "brokers 1, 2 and 3 report")]
+)
+def test_a_volume_that_several_brokers_report_is_judged_once(count, who):
+    """The first brokers see one volume, a few bytes apart; the last has another one of that size."""
     rows = [
-        broker_row(n, broker, (), [("/a", 100_000)], [("/a", (50_000 if broker < 3 else 60_000) - 1_000 * n + broker)])
+        broker_row(n, broker, (), [("/a", 100_000)], [("/a", 50_000 + 10_000 * (broker == count) - 1_000 * n + broker)])
         for n in range(4)
-        for broker in range(4)
+        for broker in range(count + 1)
     ]
     found = {m.subject: m for m in measured("disk_hours_to_full", {"bronze.brokers": rows}, hours=[3])}
-    assert [found[f"broker {one}"].is_enough for one in range(4)] == [True, False, False, True]
-    assert found["broker 0"].detail.endswith("in 47 h; brokers 1 and 2 report the same volume")
+    assert [found[f"broker {one}"].is_enough for one in range(count + 1)] == [True, *[False] * (count - 1), True]
+    assert found["broker 0"].detail.endswith(f"in 47 h; {who} the same volume")
     assert found["broker 1"].detail.endswith("in 47 h, the volume of broker 0")
-    assert "volume" not in found["broker 3"].detail
+    assert "volume" not in found[f"broker {count}"].detail
 
 
 def test_a_broker_that_says_it_has_anothers_volume_silences_no_alarm():

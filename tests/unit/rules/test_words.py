@@ -1,7 +1,6 @@
 """How rules write and compare their measures."""
 
 from pipeline.rules import format_measure, times_worse, worst_of
-from pipeline.rules.disks import _name_brokers
 
 
 def test_a_rule_writes_its_measures():
@@ -14,8 +13,3 @@ def test_the_worst_value_is_the_smallest_where_small_ones_are_bad():
     assert worst_of("disk_hours_to_full", [48.0, 12.0]) == 12.0
     assert times_worse("topic_peak", 3.0, 2.0) == 1.5
     assert times_worse("disk_hours_to_full", 12.0, 48.0) == 4.0
-
-
-def test_brokers_by_name():
-    assert _name_brokers([1]) == "broker 1 reports"
-    assert _name_brokers([1, 2, 3]) == "brokers 1, 2 and 3 report"
