@@ -1,13 +1,17 @@
 """Reads the configuration that `PARTITION_HEALTH_CONFIG` names; relative paths in it are taken from the file's own folder."""
 
-import re
+import ast
+import inspect
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from pipeline.config.pipeline_config import PipelineConfig
+from pipeline.config.section import Section
 from pipeline.config.yaml_file import find_yaml
 from pipeline.environment import variable
 from pipeline.errors import ConfigError
@@ -74,18 +78,31 @@ _EVERYWHERE = {
 
 
 def describe_schema() -> dict[str, Any]:
-    """The configuration's JSON schema; what a section's docstring says of its attributes describes the properties."""
+    """The configuration's JSON schema; what stands below a section's fields describes the properties."""
     schema = PipelineConfig.model_json_schema()
     schema["$defs"]["RuleSettings"].pop("required")  # what is left out comes from the rule's defaults
-    for section in (schema, *schema["$defs"].values()):
-        for name, own in section.get("properties", {}).items():
+    sections = {kind.__name__: kind for kind in _list_sections(Section)}
+    for title, section in ((PipelineConfig.__name__, schema), *schema["$defs"].items()):
+        texts = _EVERYWHERE | dict(_list_texts(sections[title]))
+        for name, own in section["properties"].items():
             own.pop("title", None)
-            if name in _EVERYWHERE:
-                own["description"] = _EVERYWHERE[name]
-        head, _, attributes = section.get("description", "").partition("\n\nAttributes:\n")
-        section["description"] = head
-        for entry in re.split(r"\n {4}(?=\w)", f"\n{attributes}"):
-            name, _, meaning = entry.partition(": ")
-            if name in section.get("properties", {}):
-                section["properties"][name]["description"] = " ".join(meaning.split())
+            if name in texts:
+                own["description"] = " ".join(texts[name].split())
     return schema
+
+
+def _list_sections(kind: type[Section]) -> Iterator[type[Section]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _list_sections(below)
+
+
+def _list_texts(kind: type[Section]) -> Iterator[tuple[str, str]]:
+    """Keys, and what stands below their fields. Pydantic reads it, too, when it makes the class: every start would wait 0.4 s."""
+    for base in (one for one in reversed(kind.__mro__) if issubclass(one, Section)):
+        defined: Any = ast.parse(inspect.getsource(base)).body[0]
+        for field, text in pairwise(defined.body):
+            if isinstance(text, ast.Expr) and isinstance(field, ast.AnnAssign):
+                info = base.model_fields.get(ast.unparse(field.target))  # none of what no configuration has
+                if info is not None:
+                    yield info.alias or ast.unparse(field.target), ast.literal_eval(text.value)

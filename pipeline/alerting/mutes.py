@@ -18,22 +18,20 @@ class Mute(Section):
     """Changes that are not reported.
 
     An incident that is still open when its mute ends is reported with its next change, `continuing` at the latest.
-
-    Attributes:
-        until: ISO 8601 instant or date, UTC where it has no offset; windows that start before it are muted.
-        cluster: Pattern such as `prod-*`.
-        incident: Pattern of incident ids.
-        rule: Pattern of rules.
-        subject: Pattern of subjects, such as `broker 4`.
-        reason: Why, for those who ask later.
     """
 
     until: Instant
+    """ISO 8601 instant or date, UTC where it has no offset; windows that start before it are muted."""
     cluster: str = "*"
+    """Pattern such as `prod-*`."""
     incident: str = "*"
+    """Pattern of incident ids."""
     rule: str = "*"
+    """Pattern of rules."""
     subject: str = "*"
+    """Pattern of subjects, such as `broker 4`."""
     reason: str = Field("", max_length=500)
+    """Why, for those who ask later."""
 
     def fits(self, at_ms: int, cluster: str, rule: str, subject: str, incident_ids: Sequence[str]) -> bool:
         names, patterns = (cluster, rule, subject), (self.cluster, self.rule, self.subject)

@@ -99,30 +99,24 @@ def is_this_machine(host: str) -> bool:
 
 
 class BasicAuth(Section):
-    """`basic_auth` of Prometheus' own configuration.
-
-    Attributes:
-        username: Login.
-    """
+    """`basic_auth` of Prometheus' own configuration."""
 
     username: str
+    """Login."""
     password_variable: str
 
 
 class TlsConfig(Section):
-    """`tls_config` of Prometheus' own configuration.
-
-    Attributes:
-        ca_file: PEM file of the authority that signed the server's certificate; the system's by default.
-        cert_file: PEM file of a client certificate.
-        key_file: PEM file of its key.
-        insecure_skip_verify: Accept any certificate.
-    """
+    """`tls_config` of Prometheus' own configuration."""
 
     ca_file: ConfigPath | None = None
+    """PEM file of the authority that signed the server's certificate; the system's by default."""
     cert_file: ConfigPath | None = None
+    """PEM file of a client certificate."""
     key_file: ConfigPath | None = None
+    """PEM file of its key."""
     insecure_skip_verify: bool = False
+    """Accept any certificate."""
 
     def context(self) -> ssl.SSLContext:
         try:
@@ -195,18 +189,16 @@ class HttpLogin(Section):
 
 
 class HttpAccess(HttpLogin):
-    """How a URL is read.
+    """How a URL is read."""
 
-    Attributes:
-        timeout_s: Seconds that an answer may take, from the request to its last byte.
-        max_bytes: Most bytes of an answer, after decompression.
-        attempts: How often a request is tried, the first time included, if the answer is 429 or 5xx or there is none.
-        redirects_to: Hosts (`host` or `host:port`) a redirect may lead to besides the one asked.
-    """
-
+    timeout_s: TimeoutSeconds = 30
+    """Seconds that an answer may take, from the request to its last byte."""
     max_bytes: int = Field(256 << 20, gt=0)
+    """Most bytes of an answer, after decompression."""
     attempts: int = Field(4, ge=1, le=10)
+    """How often a request is tried, the first time included, if the answer is 429 or 5xx or there is none."""
     redirects_to: tuple[str, ...] = ()
+    """Hosts (`host` or `host:port`) a redirect may lead to besides the one asked."""
 
     def quick(self) -> Self:
         """The same for a probe: one attempt within seconds."""
@@ -242,13 +234,21 @@ class PrometheusServer(Section):
     """How a Prometheus server is asked; the kind `prometheus` says what each key means."""
 
     url: HttpUrl
+    """Base address; `/api/v1/query_range` is appended."""
     access: HttpAccess = HttpAccess()
+    """How the server is read."""
     step: Duration = timedelta(seconds=30)
+    """Time between two points; the scrape interval is the best choice."""
     queries: dict[str, str] = Field(default_factory=dict)
+    """PromQL by canonical metric name: replaces (or with "" drops) the query generated for it."""
     selector: str = ""
+    """Label matchers put into every generated query, such as `cluster="prod"`."""
     instance_label: str = "instance"
+    """Label that names the scraped target."""
     brokers: dict[str, int] = Field(default_factory=dict)
+    """Broker id by instance; unneeded where the instance is the number or `broker_label` is there."""
     broker_label: str = "broker_id"
+    """Label that names the broker, where series have one."""
 
     @property
     def interval_ms(self) -> int:

@@ -19,47 +19,44 @@ from pipeline.model.window import instant_of
 
 
 class Cluster(section.Section):
-    """One Kafka cluster: where its data comes from and what is expected of its brokers.
-
-    Attributes:
-        sources: Sources of its data. Records come from one kind of source; a live cluster may be added to it.
-        as_of: For a recording: the time that counts as now, the end of its last window.
-        topics: Patterns of topics to read, as `orders-*`, and with `!` in front of those to leave out; all by default.
-        partitioners: Current strategy by topic pattern (the first match counts); for other topics it is inferred.
-        capacity: Weight of a broker by id; 1 where it is not named.
-        producers: Settings of producers, by `client.id` and Kafka's names, where no source reports them.
-        owner: Person or team responsible for the cluster; shown in mails and as owner of the DAGs.
-        mail_to: Recipients of its mails; `mail.to` if empty.
-        time_zone: Zone whose times mails show next to UTC, such as Europe/Berlin.
-        gate: Limits of the broker share rule.
-        rules: Limits of further rules by name, field by field over the default ones.
-        disk_bytes: Capacity of a broker's disks by id, in place of what live brokers report.
-        max_moved_bytes: What a plan may copy between brokers in all, such as 500GiB; no limit without it.
-        what_ifs: Changes of brokers, traffic and placement by name, which `what-if --configured` works out.
-        zones: Zones of producers and consumers, and what traffic between zones costs.
-        batch_size_bytes: `batch.size` of producers, where no source reports it.
-        freshness: Age of a source's newest data from which a window is stale.
-    """
+    """One Kafka cluster: where its data comes from and what is expected of its brokers."""
 
     model_config = ConfigDict(defer_build=True)  # until all kinds of sources are known
 
     sources: tuple[section.AnySource, ...] = Field(min_length=1)
+    """Sources of its data. Records come from one kind of source; a live cluster may be added to it."""
     as_of: section.Instant | None = None
+    """For a recording: the time that counts as now, the end of its last window."""
     topics: tuple[str, ...] = ()
+    """Patterns of topics to read, as `orders-*`, and with `!` in front of those to leave out; all by default."""
     partitioners: dict[str, str] = Field(default_factory=dict)
+    """Current strategy by topic pattern (the first match counts); for other topics it is inferred."""
     capacity: dict[section.NodeId, Annotated[float, Field(ge=1e-12, le=1e12)]] = Field(default_factory=dict)
+    """Weight of a broker by id; 1 where it is not named."""
     producers: dict[str, dict[str, section.KafkaSetting]] = Field(default_factory=dict)
+    """Settings of producers, by `client.id` and Kafka's names, where no source reports them."""
     owner: str = ""
+    """Person or team responsible for the cluster; shown in mails and as owner of the DAGs."""
     mail_to: tuple[Address, ...] = ()
+    """Recipients of its mails; `mail.to` if empty."""
     time_zone: str = "UTC"
+    """Zone whose times mails show next to UTC, such as Europe/Berlin."""
     gate: Gate = Gate()
+    """Limits of the broker share rule."""
     rules: dict[str, RuleSettings] = Field(default_factory=dict, validate_default=True)
+    """Limits of further rules by name, field by field over the default ones."""
     disk_bytes: dict[section.NodeId, Annotated[int, Field(gt=0, lt=2**63)]] = Field(default_factory=dict)
+    """Capacity of a broker's disks by id, in place of what live brokers report."""
     max_moved_bytes: ByteSize | None = None
+    """What a plan may copy between brokers in all, such as 500GiB; no limit without it."""
     what_ifs: dict[str, sections.WhatIf] = Field(default_factory=dict)
+    """Changes of brokers, traffic and placement by name, which `what-if --configured` works out."""
     zones: sections.Zones = sections.Zones()
+    """Zones of producers and consumers, and what traffic between zones costs."""
     batch_size_bytes: int = Field(16384, gt=0)
+    """`batch.size` of producers, where no source reports it."""
     freshness: section.Duration = timedelta(hours=2)
+    """Age of a source's newest data from which a window is stale."""
 
     @field_validator("sources")
     @classmethod
@@ -93,23 +90,20 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class Spark(section.Section):
-    """Settings of Spark: what runs the pipeline's DataFrames.
-
-    Attributes:
-        engine: `spark` is Apache Spark; `sail` runs the same DataFrames in this process, without Java, where one machine is
-            enough. It needs the extra `sail`.
-        master: Spark's master URL; not used where `remote` is set, nor by Sail.
-        remote: Address of a Spark Connect server, such as `sc://host:15002`; it needs the extra `connect`, and no Java here.
-            The server needs no Delta, but its Python workers need this package.
-        driver_memory: Heap of the driver.
-        conf: Further settings of Spark, passed through.
-    """
+    """Settings of Spark: what runs the pipeline's DataFrames."""
 
     engine: Literal["spark", "sail"] = "spark"
+    """`spark` is Apache Spark; `sail` runs the same DataFrames in this process, without Java, where one machine is
+    enough. It needs the extra `sail`."""
     master: str = "local[2]"
+    """Spark's master URL; not used where `remote` is set, nor by Sail."""
     remote: str | None = None
+    """Address of a Spark Connect server, such as `sc://host:15002`; it needs the extra `connect`, and no Java here. The
+    server needs no Delta, but its Python workers need this package."""
     driver_memory: str = "2g"
+    """Heap of the driver."""
     conf: dict[str, str] = Field(default_factory=dict)
+    """Further settings of Spark, passed through."""
 
     @field_validator("remote")
     @classmethod
@@ -131,52 +125,50 @@ def _follow_window(validated: dict[str, Any]) -> timedelta:
 
 
 class PipelineConfig(section.Section):
-    """The whole configuration.
-
-    Attributes:
-        storage: How an object store is reached.
-        warehouse: Folder of the Delta tables, or `s3a://bucket/path`.
-        outbox: Folder where mails become files while `mail.smtp` is not set.
-        window: Length of a window: whole minutes that divide an hour, or whole hours that divide a day.
-        grace: How long after its end a window is ingested; by default half a window, at most five minutes.
-        late_after: A run that has not ended this long after it was queued is reported as late.
-        clusters: Kafka clusters by name.
-        candidates: Clients and settings that recorded traffic is replayed through; by default a built-in set.
-        checkpoint_actions: Further actions of every gate's Checkpoint, as Great Expectations writes them: `type`, `name` and so on.
-        replay: How the replay runs.
-        mail: Mails, webhooks and alerts about incidents.
-        spark: Where Spark runs.
-        airflow: Names in Airflow.
-        keys: What is stored about the keys of records.
-        report: Where the HTML report is written, and over which period.
-        metrics: Measures published as metrics for Prometheus.
-        retention: How long rows are kept after their date, by table or layer (`bronze`, `silver`, `gold`). Without an entry,
-            and in the tables that incidents are computed from, for ever. `keys.retention` holds for hashes of keys.
-        sums_only: Drop record batches, arrivals, key traffic and hashes of keys once their window is replayed and judged, and the next one is replayed.
-    """
+    """The whole configuration."""
 
     model_config = ConfigDict(defer_build=True)
     _file: Path | None = PrivateAttr(None)  # where it was read from: `file` in the context of the validation
     _unusable: dict[str, str] = PrivateAttr(default_factory=dict)  # likewise, see `unusable`
 
     storage: Storage = Storage()
+    """How an object store is reached."""
     warehouse: ConfigFolder
+    """Folder of the Delta tables, or `s3a://bucket/path`."""
     outbox: section.ConfigPath
+    """Folder where mails become files while `mail.smtp` is not set."""
     window: section.Duration = timedelta(hours=1)
+    """Length of a window: whole minutes that divide an hour, or whole hours that divide a day."""
     grace: section.Duration = Field(default_factory=_follow_window, json_schema_extra={"default": "PT5M"})
+    """How long after its end a window is ingested; by default half a window, at most five minutes."""
     late_after: section.Duration = timedelta(hours=1)
+    """A run that has not ended this long after it was queued is reported as late."""
     clusters: dict[str, Cluster] = Field(min_length=1)
+    """Kafka clusters by name."""
     candidates: tuple[Candidate, ...] = DEFAULT_CANDIDATES
+    """Clients and settings that recorded traffic is replayed through; by default a built-in set."""
     checkpoint_actions: tuple[dict[str, Any], ...] = ()
+    """Further actions of every gate's Checkpoint, as Great Expectations writes them: `type`, `name` and so on."""
     replay: Replay = Replay()
+    """How the replay runs."""
     mail: Mail = Mail()
+    """Mails, webhooks and alerts about incidents."""
     spark: Spark = Spark()
+    """Where Spark runs."""
     airflow: sections.AirflowNames = sections.AirflowNames()
+    """Names in Airflow."""
     keys: sections.KeySettings = sections.KeySettings()
+    """What is stored about the keys of records."""
     report: sections.Report = sections.Report()
+    """Where the HTML report is written, and over which period."""
     metrics: sections.Metrics = sections.Metrics()
+    """Measures published as metrics for Prometheus."""
     retention: sections.Retention = Field(default_factory=dict)
+    """How long rows are kept after their date, by table or layer (`bronze`, `silver`, `gold`). Without an entry, and in
+    the tables that incidents are computed from, for ever. `keys.retention` holds for hashes of keys."""
     sums_only: bool = False
+    """Drop record batches, arrivals, key traffic and hashes of keys once their window is replayed and judged, and the
+    next one is replayed."""
 
     @model_validator(mode="after")
     def _keep_file(self, validation: ValidationInfo) -> Self:

@@ -11,46 +11,40 @@ from pipeline.model.log import fits_topics
 
 
 class CandidateBroker(Section):
-    """A broker as it would be.
-
-    Attributes:
-        delay_ms: Delay of its responses, in place of the measured one.
-        capacity: Its speed, as a multiple of the measured one.
-        rack: Its `broker.rack`, in place of the present one.
-    """
+    """A broker as it would be."""
 
     delay_ms: float | None = Field(None, ge=0, le=3_600_000)
+    """Delay of its responses, in place of the measured one."""
     capacity: float | None = Field(None, ge=0.001, le=1_000)
+    """Its speed, as a multiple of the measured one."""
     rack: str | None = None
+    """Its `broker.rack`, in place of the present one."""
 
 
 class Candidate(Section):
-    """A what-if of the replay: another strategy, client, setting, partition count, or several of them.
-
-    Attributes:
-        name: Name of its results.
-        partitioner: Strategy, as `partition-health partition --strategies` lists them; by default the
-            current one, or what `client` and `config` say.
-        client: Version of the producer: `4.1.1` for the Java client, or with the client's name, `librdkafka 2.16.0`. It
-            sets the defaults; settings that were given to the producer stay. Without it the session's own version.
-        config: Settings by Kafka's names, over the session's own. With `partitioner.rack.aware` and no `client.rack` each
-            producer is put into one of the brokers' racks, at random, in each run anew.
-        commit_every: How often the application commits its transactions, `100 ms` or `200 records`; without it as recorded.
-        topics: Patterns such as `orders*`; without any, all topics.
-        brokers: Changes of brokers, by id.
-        brokers_alike: Whether all brokers would answer as fast as the median broker.
-        partitions: Partition count up to 100000, or a multiple of the topic's as in `x2`, up to `x100`; without it the topic's own.
-    """
+    """A what-if of the replay: another strategy, client, setting, partition count, or several of them."""
 
     name: str = Field(min_length=1)
+    """Name of its results."""
     partitioner: str | None = None
+    """Strategy, as `partition-health partition --strategies` lists them; by default the current one, or what `client`
+    and `config` say."""
     client: Annotated[str, Field(pattern=r"^((kafka-clients|librdkafka) )?[0-9]+(\.[0-9]+)*$")] | None = None
+    """Version of the producer: `4.1.1` for the Java client, or with the client's name, `librdkafka 2.16.0`. It sets the
+    defaults; settings that were given to the producer stay. Without it the session's own version."""
     config: dict[str, KafkaSetting | None] = Field(default_factory=dict)
+    """Settings by Kafka's names, over the session's own. With `partitioner.rack.aware` and no `client.rack` each
+    producer is put into one of the brokers' racks, at random, in each run anew."""
     commit_every: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,8} (ms|records)$")] | None = None
+    """How often the application commits its transactions, `100 ms` or `200 records`; without it as recorded."""
     topics: tuple[str, ...] = ()
+    """Patterns such as `orders*`; without any, all topics."""
     brokers: dict[NodeId, CandidateBroker] = Field(default_factory=dict)
+    """Changes of brokers, by id."""
     brokers_alike: bool = False
+    """Whether all brokers would answer as fast as the median broker."""
     partitions: Annotated[str, Field(pattern=r"^(x([1-9][0-9]?|100)|[1-9][0-9]{0,4}|100000)$")] | None = None
+    """Partition count up to 100000, or a multiple of the topic's as in `x2`, up to `x100`; without it the topic's own."""
 
     @field_validator("client", "partitions", mode="before")
     @classmethod
@@ -100,15 +94,12 @@ DEFAULT_CANDIDATES = (
 
 
 class Replay(Section):
-    """How the replay runs.
-
-    Attributes:
-        rows_per_bucket: Rows about keys that a replaying process holds at once.
-        seeds: Simulated runs of each candidate; ranges are over them.
-        arrivals: Ingest stores when each record was created, and its size (`silver.arrivals`): keyless records cannot be
-            replayed without. It takes about as long as the rest of an ingest and 2 to 6 bytes a record.
-    """
+    """How the replay runs."""
 
     rows_per_bucket: int = Field(1_000_000, gt=0)
+    """Rows about keys that a replaying process holds at once."""
     seeds: int = Field(10, ge=1, le=1_000)
+    """Simulated runs of each candidate; ranges are over them."""
     arrivals: bool = True
+    """Ingest stores when each record was created, and its size (`silver.arrivals`): keyless records cannot be replayed
+    without. It takes about as long as the rest of an ingest and 2 to 6 bytes a record."""

@@ -30,45 +30,39 @@ def _halfway(limit_ratio: float) -> float:
 
 
 class GateOverride(Section):
-    """Limits for brokers whose excess comes most from some topics; keys not given stay.
-
-    Attributes:
-        limit_ratio: Share ratio from which a broker carries too much.
-    """
+    """Limits for brokers whose excess comes most from some topics; keys not given stay."""
 
     limit_ratio: float | None = Field(None, gt=1)
+    """Share ratio from which a broker carries too much."""
     owner: str | None = None
 
 
 class Gate(Section):
-    """Limits of the broker share rule.
-
-    Attributes:
-        limit_ratio: Share ratio from which a broker carries too much.
-        resolve_ratio: Ratio below which it recovers; by default halfway between 1 and the limit.
-        floor_bytes_per_s: Bytes per second below which a broker's load never fails.
-        chance_level: False alarms allowed per window.
-        k: A broker fails if it is above its limit in this many windows ...
-        n: ... of the last this many.
-        hash_luck: For a broker that only hash luck takes to its limit: `fail` judges it like any other, and the mail names the
-            cause; `warn` never makes an incident of it.
-        worsens_by: An open incident is reported again at this multiple of the largest value reported.
-        repeat: It is also reported again after this time.
-        owner: Person or team responsible; the cluster's owner if empty.
-        topics: Overrides by pattern such as `orders*`, the first that fits the topic that adds most to the broker's excess.
-    """
+    """Limits of the broker share rule."""
 
     limit_ratio: float = Field(1.20, gt=1)
+    """Share ratio from which a broker carries too much."""
     resolve_ratio: float | None = Field(None, gt=1)
+    """Ratio below which it recovers; by default halfway between 1 and the limit."""
     floor_bytes_per_s: float = Field(1024, ge=0)
+    """Bytes per second below which a broker's load never fails."""
     chance_level: float = Field(0.001, ge=1e-9, lt=1)
+    """False alarms allowed per window."""
     k: int = Field(3, ge=1)
+    """A broker fails if it is above its limit in this many windows ..."""
     n: int = Field(4, ge=1)
+    """... of the last this many."""
     hash_luck: Literal["warn", "fail"] = "fail"
+    """For a broker that only hash luck takes to its limit: `fail` judges it like any other, and the mail names the
+    cause; `warn` never makes an incident of it."""
     worsens_by: float = Field(1.25, gt=1)
+    """An open incident is reported again at this multiple of the largest value reported."""
     repeat: Duration = timedelta(days=1)
+    """It is also reported again after this time."""
     owner: str = ""
+    """Person or team responsible; the cluster's owner if empty."""
     topics: dict[str, GateOverride] = Field(default_factory=dict)
+    """Overrides by pattern such as `orders*`, the first that fits the topic that adds most to the broker's excess."""
 
     @model_validator(mode="after")
     def _k_within_n(self) -> Self:
@@ -104,28 +98,22 @@ class Gate(Section):
 
 
 class RuleOverride(Section):
-    """Limits for some topics; keys not given stay.
-
-    Attributes:
-        limit: Value at which a window breaks the rule, or above.
-        severity: `critical`, `warning` or `off`.
-    """
+    """Limits for some topics; keys not given stay."""
 
     limit: float | None = Field(None, ge=0)
+    """Value at which a window breaks the rule, or above."""
     severity: Severity | None = None
+    """`critical`, `warning` or `off`."""
     owner: str | None = None
 
 
 class RuleSettings(Section):
-    """Settings of a rule of `pipeline.rules`; `k`, `n`, `owner` and `topics` are as in `Gate`.
-
-    Attributes:
-        limit: Value at which a window breaks the rule, or above (`disk_hours_to_full`: or below).
-        severity: `critical` makes incidents and fails the gate, `warning` only makes verdicts, `off` is not judged.
-    """
+    """Settings of a rule of `pipeline.rules`; `k`, `n`, `owner` and `topics` are as in `Gate`."""
 
     limit: float = Field(ge=0)
+    """Value at which a window breaks the rule, or above (`disk_hours_to_full`: or below)."""
     severity: Severity = "warning"
+    """`critical` makes incidents and fails the gate, `warning` only makes verdicts, `off` is not judged."""
     k: int = Field(ge=1)
     n: int = Field(ge=1)
     owner: str = ""

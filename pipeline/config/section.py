@@ -34,7 +34,10 @@ _EXPECTED = {
 
 
 class Section(pydantic.BaseModel):
-    """A part of the configuration: frozen; an unknown key is an error; defaults are validated, so paths are the file's."""
+    """A part of the configuration: frozen; an unknown key is an error; defaults are validated, so paths are the file's.
+
+    `partition-health config` prints the text below each field.
+    """
 
     model_config = pydantic.ConfigDict(
         frozen=True, extra="forbid", validate_default=True, revalidate_instances="always", allow_inf_nan=False
@@ -219,17 +222,14 @@ _KINDS: dict[str, "type[SourceSettings]"] = {}
 
 
 class SourceSettings(Section):
-    """A source in the configuration: its kind says which further keys there are.
-
-    Attributes:
-        bears_records: Records come from it: without it no share of a window is judged.
-        is_only_one: A cluster has at most one source of this kind.
-        completes: Kind of records' source to which it adds the cluster's present state, and then no records.
-    """
+    """A source in the configuration: its kind says which further keys there are."""
 
     bears_records: ClassVar[bool] = False
+    """Records come from it: without it no share of a window is judged."""
     is_only_one: ClassVar[bool] = False
+    """A cluster has at most one source of this kind."""
     completes: ClassVar[str] = ""
+    """Kind of records' source to which it adds the cluster's present state, and then no records."""
 
     kind: str
 

@@ -21,33 +21,27 @@ BrokerId = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class WhatIf(Section):
-    """A change of brokers, traffic and placement.
-
-    Attributes:
-        add_brokers: More brokers: rack by id, "" for none.
-        lose_brokers: Brokers that are gone.
-        lose_racks: Racks whose brokers are gone.
-        resize_brokers: Capacity of a broker by id, as a multiple of what it has.
-        grow: Traffic of a topic, as a multiple of what it has.
-        reassignment: File as kafka-reassign-partitions reads it, carried out first.
-    """
+    """A change of brokers, traffic and placement."""
 
     add_brokers: dict[BrokerId, str] = Field(default_factory=dict)
+    """More brokers: rack by id, "" for none."""
     lose_brokers: tuple[int, ...] = ()
+    """Brokers that are gone."""
     lose_racks: tuple[str, ...] = ()
+    """Racks whose brokers are gone."""
     resize_brokers: dict[NodeId, Factor] = Field(default_factory=dict)
+    """Capacity of a broker by id, as a multiple of what it has."""
     grow: dict[str, Factor] = Field(default_factory=dict)
+    """Traffic of a topic, as a multiple of what it has."""
     reassignment: ConfigPath | None = None
+    """File as kafka-reassign-partitions reads it, carried out first."""
 
 
 class AirflowNames(Section):
-    """Names in Airflow.
-
-    Attributes:
-        prefix: Prefix of the ids of DAGs and of the names of assets and pool.
-    """
+    """Names in Airflow."""
 
     prefix: str = Field("partition_health_", pattern=r"^[A-Za-z0-9_.-]{0,100}$")
+    """Prefix of the ids of DAGs and of the names of assets and pool."""
 
     def name(self, of: str) -> str:
         """Returns the name of a DAG, an asset or the pool in Airflow.
@@ -63,73 +57,60 @@ DEFAULT_SECRET = Path("partition-health.secret")
 
 
 class KeySettings(Section):
-    """Settings of what is stored about keys.
-
-    Attributes:
-        mode: `pseudonymous` stores counts by key id, and hashes by key id in a table of its own; `counts_only` stores
-            sums over keys, no id and no hash; `off` reads no keys.
-        secret: File outside the warehouse with the deployment secret, 64 hex digits; written at the first start, readable
-            by its owner only. If it is lost, new ids cannot be matched with old ones.
-        secret_variable: Environment variable that holds the secret instead.
-        clear_topics: By cluster, topics whose keys may be stored in clear, with their hashes, for `retention`.
-        max_distinct_keys: Keys held at once per segment and window; further ones are counted with a stated error. Each
-            part of a segment that is cut among Spark's tasks holds as many: the error is then smaller.
-        retention: How long hashes, answers and clear keys are kept after the date on which the key was seen.
-        strategies: User-defined strategies, `module:name`, that place every distinct key.
-        partition_counts: Partition counts they place it for, besides the topic's own.
-    """
+    """Settings of what is stored about keys."""
 
     mode: Literal["pseudonymous", "counts_only", "off"] = "pseudonymous"
+    """`pseudonymous` stores counts by key id, and hashes by key id in a table of its own; `counts_only` stores sums
+    over keys, no id and no hash; `off` reads no keys."""
     secret: ConfigPath = DEFAULT_SECRET
+    """File outside the warehouse with the deployment secret, 64 hex digits; written at the first start, readable by its
+    owner only. If it is lost, new ids cannot be matched with old ones."""
     secret_variable: str | None = None
+    """Environment variable that holds the secret instead."""
     clear_topics: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """By cluster, topics whose keys may be stored in clear, with their hashes, for `retention`."""
     max_distinct_keys: int = Field(1_000_000, ge=2, le=1 << 28)
+    """Keys held at once per segment and window; further ones are counted with a stated error. Each part of a segment
+    that is cut among Spark's tasks holds as many: the error is then smaller."""
     retention: Duration = timedelta(days=30)
+    """How long hashes, answers and clear keys are kept after the date on which the key was seen."""
     strategies: tuple[Annotated[str, Field(pattern=r"^[\w.]+:\w+$")], ...] = ()
+    """User-defined strategies, `module:name`, that place every distinct key."""
     partition_counts: tuple[Annotated[int, Field(ge=1, lt=2**31)], ...] = ()
+    """Partition counts they place it for, besides the topic's own."""
 
 
 class Pushgateway(HttpLogin):
-    """A Pushgateway of Prometheus.
-
-    Attributes:
-        url: Its address, such as `http://pushgateway:9091`.
-    """
+    """A Pushgateway of Prometheus."""
 
     url: HttpUrl
+    """Its address, such as `http://pushgateway:9091`."""
 
 
 class Metrics(Section):
-    """Targets of the newest judged window's metrics, and limits on their series.
-
-    Attributes:
-        textfile_folder: Folder of node_exporter's textfile collector; a file per cluster is replaced in it as a whole.
-        pushgateway: Pushgateway that gets the same, a group per cluster.
-        topics: Series are made for at most so many topics, those with most bytes.
-        partitions: Series are made for at most so many partitions, those farthest above their topic's mean.
-    """
+    """Targets of the newest judged window's metrics, and limits on their series."""
 
     textfile_folder: ConfigPath | None = None
+    """Folder of node_exporter's textfile collector; a file per cluster is replaced in it as a whole."""
     pushgateway: Pushgateway | None = None
+    """Pushgateway that gets the same, a group per cluster."""
     topics: int = Field(500, ge=0)
+    """Series are made for at most so many topics, those with most bytes."""
     partitions: int = Field(50, ge=0)
+    """Series are made for at most so many partitions, those farthest above their topic's mean."""
 
 
 class Report(Section):
-    """The report.
-
-    Attributes:
-        folder: Where reports are written; `reports` in the warehouse by default.
-        base_url: Address under which a web server of yours shows that folder, for links in mails; without it mails name the
-            file.
-        period: How far back a report looks from its newest window.
-        keep: How long reports are kept after their newest window.
-    """
+    """The report."""
 
     folder: ConfigPath | None = None
+    """Where reports are written; `reports` in the warehouse by default."""
     base_url: str | None = Field(None, pattern=r"^https?://[^\s\"'<>]+$")
+    """Address under which a web server of yours shows that folder, for links in mails; without it mails name the file."""
     period: Duration = timedelta(days=7)
+    """How far back a report looks from its newest window."""
     keep: Duration = timedelta(days=30)
+    """How long reports are kept after their newest window."""
 
 
 def cluster_slug(cluster: str) -> str:
@@ -170,21 +151,17 @@ def retention_of(retention: Mapping[str, timedelta], table: Table) -> timedelta 
 
 
 class Zones(Section):
-    """Availability zones, by the names that brokers have in `broker.rack`.
-
-    Attributes:
-        brokers: Zone of a broker by id, where its `broker.rack` is not its zone or it has none.
-        clients: Zone by pattern of `client.id` or address, such as `checkout-a-*` or `10.1.*`, the first that fits; for
-            clients that do not say their `client.rack` themselves.
-        weights: Proportions of producers per zone, for those whose zone is not known; by default equal for all zones of
-            brokers.
-        price_per_gb: Price of 10^9 bytes from one zone to another, both directions together, in your currency.
-    """
+    """Availability zones, by the names that brokers have in `broker.rack`."""
 
     brokers: dict[NodeId, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    """Zone of a broker by id, where its `broker.rack` is not its zone or it has none."""
     clients: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    """Zone by pattern of `client.id` or address, such as `checkout-a-*` or `10.1.*`, the first that fits; for clients
+    that do not say their `client.rack` themselves."""
     weights: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    """Proportions of producers per zone, for those whose zone is not known; by default equal for all zones of brokers."""
     price_per_gb: float | None = Field(None, ge=0)
+    """Price of 10^9 bytes from one zone to another, both directions together, in your currency."""
 
     def find(self, *names: str) -> str:
         """Zone of a client by its `client.id` and addresses, without a port too; "" where no pattern fits.

@@ -44,18 +44,15 @@ class Credentials(NamedTuple):
 
 
 class Storage(Section):
-    """Connection to an object store.
-
-    Attributes:
-        endpoint: URL of a store that is not Amazon's, such as `http://minio:9000`.
-        region: Region of the bucket.
-        credentials: File as the AWS tools write it, profile `default`; else AWS_ACCESS_KEY_ID and
-            AWS_SECRET_ACCESS_KEY count, or the machine's role.
-    """
+    """Connection to an object store."""
 
     endpoint: str | None = None
+    """URL of a store that is not Amazon's, such as `http://minio:9000`."""
     region: str = "us-east-1"
+    """Region of the bucket."""
     credentials: ConfigPath | None = None
+    """File as the AWS tools write it, profile `default`; else AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY count, or the
+    machine's role."""
 
     def read_credentials(self) -> Credentials:
         """Reads credentials from the file, else from the environment; empty without. `ConfigError` shows none of them."""

@@ -21,17 +21,14 @@ if TYPE_CHECKING:
 
 
 class Collected(RecordSource):
-    """A landing folder that collectors on the brokers' hosts write to; it provides what their disks would.
-
-    Attributes:
-        path: The folder, or `s3a://bucket/path`.
-    """
+    """A landing folder that collectors on the brokers' hosts write to; it provides what their disks would."""
 
     rank = 15
     column = "collected"
     provides = LogDirectories.provides
     kind: Literal["collected"]
     path: Location
+    """The folder, or `s3a://bucket/path`."""
 
     @property
     def locations(self) -> tuple[Path, ...]:

@@ -23,24 +23,7 @@ _ADDED = rated("at the run", Number.REPLICA_SIZES, Number.VOLUMES, Number.GROUPS
 
 
 class LiveCluster(RecordSource, LiveSettings):
-    """A running cluster, read through its brokers; with `log_directories` it provides state, and disks the records.
-
-    Attributes:
-        bootstrap_servers: Brokers to connect to first, `host:port`, as a list or with commas; name three, so that no
-            single broker is believed alone.
-        client: How to connect.
-        groups: Ask for consumer groups too.
-        connect_timeout: How long to wait for a connection.
-        request_timeout: How long to wait for an answer.
-        fetch_bytes: Most bytes of one answer to a fetch.
-        read: How records are counted: `record_batches` fetches them (exact, with batches and producers), `offsets` only
-            looks up offsets and sizes (records are an upper bound, bytes an estimate).
-        sampling: What part of the records to read.
-        internal_topics: Also read `__consumer_offsets` and other internal topics: they are load of brokers, too.
-        lateness: How long after a window its late records are looked for. A topic that takes records stamped further ahead is
-            read to its end.
-        read_timeout: How long a read may make no progress before the rest of it is given up.
-    """
+    """A running cluster, read through its brokers; with `log_directories` it provides state, and disks the records."""
 
     is_only_one = True
     completes = "log_directories"

@@ -55,27 +55,25 @@ class BrokerMetrics(PageFolder):
 
 
 class ExporterUrls(PageFolder):
-    """Exporters that are scraped by the run itself, once; pages are kept, since counters need a predecessor.
-
-    Attributes:
-        access: How the URLs are read.
-        producers: URL by client folder.
-        brokers: URL by broker id.
-        path: Where pages are kept: `<path>/<client or broker id>/<epoch ms>.prom`.
-        interval: Time between two runs.
-        keep: How long pages are kept; older ones are deleted, as their samples are in tables.
-        keep_bytes: Most bytes of an exporter's pages together: the oldest are deleted first, the newest never.
-    """
+    """Exporters that are scraped by the run itself, once; pages are kept, since counters need a predecessor."""
 
     rank = 110
     reports_brokers = True
     kind: Literal["exporter_urls"]
+    path: ConfigPath
+    """Where pages are kept: `<path>/<client or broker id>/<epoch ms>.prom`."""
     producers: dict[str, HttpUrl] = Field(default_factory=dict)
+    """URL by client folder."""
     brokers: dict[NodeId, HttpUrl] = Field(default_factory=dict)
+    """URL by broker id."""
     access: HttpAccess = HttpAccess()
+    """How the URLs are read."""
     interval: Duration = timedelta(hours=1)
+    """Time between two runs."""
     keep: Duration = LEAST_RETENTION
+    """How long pages are kept; older ones are deleted, as their samples are in tables."""
     keep_bytes: int = Field(2 << 30, gt=0)
+    """Most bytes of an exporter's pages together: the oldest are deleted first, the newest never."""
 
     @field_validator("producers")
     @classmethod
@@ -186,18 +184,7 @@ def drop_pages(folder: Path, oldest_ms: int, most_bytes: int) -> bool:
 
 
 class Prometheus(PrometheusServer, MetricSource):
-    """A Prometheus server (or anything with its HTTP API) that scrapes brokers and producers.
-
-    Attributes:
-        url: Base address; `/api/v1/query_range` is appended.
-        step: Time between two points; the scrape interval is the best choice.
-        queries: PromQL by canonical metric name: replaces (or with "" drops) the query generated for it.
-        selector: Label matchers put into every generated query, such as `cluster="prod"`.
-        access: How the server is read.
-        instance_label: Label that names the scraped target.
-        broker_label: Label that names the broker, where series have one.
-        brokers: Broker id by instance; unneeded where the instance is the number or `broker_label` is there.
-    """
+    """A Prometheus server (or anything with its HTTP API) that scrapes brokers and producers."""
 
     rank = 120
     reports_brokers = True

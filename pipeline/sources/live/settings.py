@@ -24,38 +24,35 @@ class Secrets:  # no option of Spark holds them
 
 
 class ClientSettings(Section):
-    """How to connect; names are Kafka's. Certificates and keys are PEM files.
-
-    Attributes:
-        security.protocol: Whether the listener wants TLS, a login, or both.
-        sasl.mechanism: How to log in. `AWS_MSK_IAM` takes credentials and region as AWS's own tools do, and needs `[iam]`.
-        sasl.username: Login; with `OAUTHBEARER` the client's id.
-        sasl.password_variable: Environment variable that holds the password; with `OAUTHBEARER` the client's secret.
-        sasl.oauthbearer.token.endpoint.url: Where tokens come from, for the client's id and secret (client credentials).
-        sasl.oauthbearer.scope: Scope to ask for.
-        ssl.truststore.location: Certificates of the authorities to trust; the system's by default.
-        ssl.keystore.location: Client certificate, for mutual TLS.
-        ssl.key.location: Its key, where that is a file of its own.
-        ssl.key.password_variable: Environment variable that holds the key's password.
-        ssl.endpoint.identification.algorithm: `https` checks the broker's host name, "" does not.
-        client.id: Name under which brokers know us, in their quotas and logs.
-    """
+    """How to connect; names are Kafka's. Certificates and keys are PEM files."""
 
     model_config = ConfigDict(
         populate_by_name=True, alias_generator=lambda name: name.replace("_", ".").replace(".variable", "_variable")
     )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """Whether the listener wants TLS, a login, or both."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"] | None = None
+    """How to log in. `AWS_MSK_IAM` takes credentials and region as AWS's own tools do, and needs `[iam]`."""
     sasl_username: str | None = None
+    """Login; with `OAUTHBEARER` the client's id."""
     sasl_password_variable: str | None = None
+    """Environment variable that holds the password; with `OAUTHBEARER` the client's secret."""
     sasl_oauthbearer_token_endpoint_url: HttpUrl | None = None
+    """Where tokens come from, for the client's id and secret (client credentials)."""
     sasl_oauthbearer_scope: str | None = None
+    """Scope to ask for."""
     ssl_truststore_location: ConfigPath | None = None
+    """Certificates of the authorities to trust; the system's by default."""
     ssl_keystore_location: ConfigPath | None = None
+    """Client certificate, for mutual TLS."""
     ssl_key_location: ConfigPath | None = None
+    """Its key, where that is a file of its own."""
     ssl_key_password_variable: str | None = None
+    """Environment variable that holds the key's password."""
     ssl_endpoint_identification_algorithm: Literal["https", ""] = "https"
+    """`https` checks the broker's host name, "" does not."""
     client_id: str = "partition-health"
+    """Name under which brokers know us, in their quotas and logs."""
 
     @model_validator(mode="after")
     def _sasl_is_whole(self) -> Self:
@@ -101,15 +98,12 @@ class ClientSettings(Section):
 
 
 class Sampling(Section):
-    """Sampling of records; every number derived from them carries the rate.
-
-    Attributes:
-        partitions: Part of each topic's partitions, 0..1; at least one of each.
-        time: Part of each window, 0..1: one slice of it, at a place drawn from window and cluster.
-    """
+    """Sampling of records; every number derived from them carries the rate."""
 
     partitions: float = Field(1.0, gt=0, le=1)
+    """Part of each topic's partitions, 0..1; at least one of each."""
     time: float = Field(1.0, gt=0, le=1)
+    """Part of each window, 0..1: one slice of it, at a place drawn from window and cluster."""
 
     @property
     def is_whole(self) -> bool:
@@ -125,16 +119,30 @@ class LiveSettings(Section):
             lambda value: [one.strip() for one in value.split(",") if one.strip()] if isinstance(value, str) else value
         ),
     ] = Field(min_length=1)
+    """Brokers to connect to first, `host:port`, as a list or with commas; name three, so that no single broker is
+    believed alone."""
     client: ClientSettings = ClientSettings()
+    """How to connect."""
     read: Literal["record_batches", "offsets"] = "record_batches"
+    """How records are counted: `record_batches` fetches them (exact, with batches and producers), `offsets` only looks
+    up offsets and sizes (records are an upper bound, bytes an estimate)."""
     sampling: Sampling = Sampling()
+    """What part of the records to read."""
     internal_topics: bool = True
+    """Also read `__consumer_offsets` and other internal topics: they are load of brokers, too."""
     groups: bool = True
+    """Ask for consumer groups too."""
     lateness: Duration = timedelta(hours=1)
+    """How long after a window its late records are looked for. A topic that takes records stamped further ahead is read
+    to its end."""
     connect_timeout: Duration = timedelta(seconds=15)
+    """How long to wait for a connection."""
     request_timeout: Duration = timedelta(seconds=15)
+    """How long to wait for an answer."""
     read_timeout: Duration = timedelta(minutes=2)
+    """How long a read may make no progress before the rest of it is given up."""
     fetch_bytes: int = Field(4 << 20, ge=1024, le=64 << 20)
+    """Most bytes of one answer to a fetch."""
 
     @field_validator("bootstrap_servers")
     @classmethod
