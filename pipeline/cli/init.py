@@ -10,7 +10,7 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.alerting.message import load_templates
@@ -59,12 +59,13 @@ def run(args: argparse.Namespace) -> int:
     if path.exists():
         raise ConfigError(f"{path} exists, and is not overwritten: remove it, or name another file by --config FILE")
     ask = input if sys.stdin.isatty() else None
-    bootstrap = args.bootstrap_servers or _ask(ask, "Kafka brokers (host:port, several with commas): ")
+    bootstrap, url = args.bootstrap_servers, args.prometheus
+    if not bootstrap and ask:
+        bootstrap = ask("Kafka brokers (host:port, several with commas): ").strip()
     if not bootstrap:
         raise ConfigError("which brokers? --bootstrap-servers HOST:PORT")
-    url = args.prometheus
     if url is None:
-        url = _ask(ask, "Prometheus that scrapes them (URL, empty for none): ")
+        url = ask("Prometheus that scrapes them (URL, empty for none): ").strip() if ask else ""
     client = {name: value for name in _CLIENT_OPTIONS if (value := getattr(args, name)) is not None}
     folder = args.warehouse or f"{PROGRAM}-data"
     if is_remote(folder):
@@ -107,10 +108,6 @@ def _choose_window(config: PipelineConfig, now_ms: int) -> TimeWindow | None:
         f"`{config.command('run')}` judges it"
     )
     return None
-
-
-def _ask(ask: Callable[[str], str] | None, question: str) -> str:
-    return ask(question).strip() if ask else ""
 
 
 def format_config(

@@ -56,7 +56,7 @@ def _segment_row(summary: SegmentSummary) -> Row:
     row = _place(summary.directory, summary.partition) | fields_of(summary, f"{_SUMS} {_EXTREMES} crc_error_count")
     row |= {
         "base_offset": summary.first_offset if summary.segment.base_offset is None else summary.segment.base_offset,
-        "magic": _one_or_all(summary.magics),
+        "magic": summary.magics[0] if len(summary.magics) == 1 else list(summary.magics) or None,
         "codecs": list(summary.codecs),
         "producer_id_count": len(summary.producer_ids),
         "is_active": summary.segment.is_active,
@@ -68,13 +68,14 @@ def _segment_row(summary: SegmentSummary) -> Row:
 
 def _partition_row(summary: PartitionSummary) -> Row:
     partition, segments = summary.partition, summary.segments
+    magics = sorted({magic for segment in segments for magic in segment.magics})
     row = _place(summary.directory, partition) | _totals(segments)
     row |= {
         "topic_id": partition.topic_id,
         "kind": partition.kind.value,
         "high_watermark": summary.directory.high_watermarks.get(partition.topic_partition),
         "leader_epoch": partition.leader_epochs[-1].epoch if partition.leader_epochs else None,
-        "magic": _one_or_all(tuple(sorted({magic for segment in segments for magic in segment.magics}))),
+        "magic": magics[0] if len(magics) == 1 else magics or None,
         "path": partition.path,
     }
     return row | _record_columns(summary.records)
@@ -124,12 +125,6 @@ def _text(key: bytes) -> str | None:
         return key.decode("utf-8")
     except UnicodeDecodeError:
         return None
-
-
-def _one_or_all(magics: tuple[int, ...]) -> int | list[int] | None:
-    if not magics:
-        return None
-    return magics[0] if len(magics) == 1 else list(magics)
 
 
 _BATCH = (

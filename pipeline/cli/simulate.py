@@ -71,7 +71,13 @@ def run(args: argparse.Namespace) -> int:
             args.plot.write_bytes(render_simulation(scenario, summaries, args.plot.suffix.removeprefix(".").lower()))
         except OSError as error:
             raise ConfigError(f"{args.plot}: {error.strerror}") from error
-    document = describe_scenario(scenario, summaries)
+    # every figure is `{"median", "low", "high"}` over the seeds
+    document = {
+        "scenario": scenario.name,
+        "seeds": list(summaries[0].seeds) if summaries else [],
+        "evidence": scenario.evidence.model_dump(mode="json"),
+        "variants": [_describe_variant(summary) for summary in summaries],
+    }
     print_answer(args, document, lambda: escape_hidden(format_summaries(scenario, summaries), keep="\n"))
     return 0
 
@@ -96,16 +102,6 @@ def _check_options(args: argparse.Namespace) -> None:
         raise ConfigError(f"--plot {args.plot}; expected a name that ends in .{', .'.join(_PLOT_FORMATS)}")
     if args.plot and not args.plot.absolute().parent.is_dir():
         raise ConfigError(f"{args.plot}: no such folder")
-
-
-def describe_scenario(scenario: ScenarioFile, summaries: Sequence[VariantSummary]) -> dict[str, Any]:
-    """The JSON document of `simulate --json`; every figure is `{"median", "low", "high"}` over the seeds."""
-    return {
-        "scenario": scenario.name,
-        "seeds": list(summaries[0].seeds) if summaries else [],
-        "evidence": scenario.evidence.model_dump(mode="json"),
-        "variants": [_describe_variant(summary) for summary in summaries],
-    }
 
 
 def _describe_variant(summary: VariantSummary) -> dict[str, Any]:
@@ -209,11 +205,11 @@ def _format_broker_table(summary: VariantSummary) -> str:
     rows = [
         [
             str(broker.broker_id),
-            _format_count_range(figures["size_bytes"]),
-            _format_share_range(figures["bytes_share"]),
-            _format_count_range(figures["record_count"]),
-            _format_count_range(figures["batch_count"]),
-            _format_known(figures["records_per_batch"].median, ".1f"),
+            _format_range(figures["size_bytes"]),
+            _format_range(figures["bytes_share"], ".1f", 100, " %"),
+            _format_range(figures["record_count"]),
+            _format_range(figures["batch_count"]),
+            _format_range(figures["records_per_batch"], ".1f").partition(" ")[0],
         ]
         for broker, figures in zip(summary.variant.scenario.brokers, summary.brokers, strict=True)
     ]
@@ -253,18 +249,8 @@ def _format_run_figure(index: int, value: float | None) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.2f}"  # milliseconds with as many places as they are worth
 
 
-def _format_known(value: float | None, spec: str = ",.0f") -> str:
-    return _NONE if value is None else f"{value:{spec}}"
-
-
-def _format_count_range(figure: Range) -> str:
-    if figure.low == figure.high:
-        return _format_known(figure.median)
-    return f"{_format_known(figure.median)} ({_format_known(figure.low)}-{_format_known(figure.high)})"
-
-
-def _format_share_range(figure: Range) -> str:
+def _format_range(figure: Range, spec: str = ",.0f", times: int = 1, unit: str = "") -> str:
     if figure.median is None or figure.low is None or figure.high is None:
         return _NONE
-    spread = "" if figure.low == figure.high else f" ({100 * figure.low:.1f}-{100 * figure.high:.1f})"
-    return f"{100 * figure.median:.1f}{spread} %"
+    spread = "" if figure.low == figure.high else f" ({times * figure.low:{spec}}-{times * figure.high:{spec}})"
+    return f"{times * figure.median:{spec}}{spread}{unit}"

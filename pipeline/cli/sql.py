@@ -130,16 +130,14 @@ def answer(spark: SparkSession, statement: str, *, as_json: bool) -> str:
 def format_rows(rows: pa.Table) -> str:
     if not rows.column_names:
         return "done\n"
-    right = frozenset(i for i, field in enumerate(rows.schema) if str(field.type).startswith(_NUMBERS))
+    numbers = ("int", "uint", "float", "double", "half", "decimal")
+    right = frozenset(i for i, field in enumerate(rows.schema) if str(field.type).startswith(numbers))
     cells = [[format_cell(value) for value in column.to_pylist()] for column in rows.slice(0, _SHOWN_ROWS).columns]
     table = show_table(rows.column_names, list(zip(*cells, strict=True)), right=right)
     count = f"{rows.num_rows} row{'' if rows.num_rows == 1 else 's'}"
     if rows.num_rows > _SHOWN_ROWS:
         count = f"the first {_SHOWN_ROWS} rows; --json gives all"
     return f"{table}({count})\n"
-
-
-_NUMBERS = ("int", "uint", "float", "double", "half", "decimal")
 
 
 def _as_json(value: object) -> str:
@@ -151,9 +149,7 @@ def _as_json(value: object) -> str:
 
 
 _PROMPT = "sql> "
-_MORE = "  -> "
 _LEAVE = ("exit", "quit")
-_HISTORY_LENGTH = 1000
 
 
 def read_statements(names: Sequence[str]) -> Iterator[str]:
@@ -213,7 +209,7 @@ def _typed_lines() -> Iterator[str | None]:
             yield None
             continue
         yield line
-        prompt = _PROMPT if not line.strip() or line.rstrip().endswith(";") else _MORE
+        prompt = _PROMPT if not line.strip() or line.rstrip().endswith(";") else "  -> "
 
 
 @contextlib.contextmanager
@@ -227,7 +223,7 @@ def _line_editing(names: Sequence[str]) -> Iterator[None]:
     history.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(OSError):
         readline.read_history_file(history)
-    readline.set_history_length(_HISTORY_LENGTH)
+    readline.set_history_length(1000)
     readline.set_completer_delims(" \t\n(,;=")
     readline.set_completer(lambda text, state: ([n for n in names if n.startswith(text.lower())] + [None])[state])
     readline.parse_and_bind("tab: complete")

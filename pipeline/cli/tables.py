@@ -6,7 +6,6 @@ Without NAME: every table, and the meaning of one row. With NAME (`gold.broker_s
 import argparse
 import difflib
 import textwrap
-from typing import Any
 
 from pipeline.cli.terminal import add_json_option, fields_of, print_answer, show_table, text_width
 from pipeline.errors import ConfigError
@@ -36,8 +35,19 @@ def run(args: argparse.Namespace) -> int:
     tables = [one for one in TABLES if args.name in (None, one.name, one.name.partition(".")[2])]
     if not tables:
         raise ConfigError(unknown_table(args.name))
+    documents = [
+        fields_of(table, "name grain key partitioned_by write_mode schema_version")
+        | {
+            "columns": [
+                fields_of(column, "name type unit")
+                | {"is_nullable": column.nullable, "is_volatile": column.volatile, "meaning": column.doc}
+                for column in table.columns
+            ]
+        }
+        for table in tables
+    ]
     text = show_table(["table", "one row per"], [[table.name, table.grain] for table in tables])
-    print_answer(args, {"tables": [_document(table) for table in tables]}, _describe(tables[0]) if args.name else text)
+    print_answer(args, {"tables": documents}, _describe(tables[0]) if args.name else text)
     return 0
 
 
@@ -57,12 +67,3 @@ def unknown_table(name: str) -> str:
     names = [table.name for table in TABLES]
     similar = difflib.get_close_matches(name, names, cutoff=0.5) or names
     return f"no table {name}; there is {', '.join(similar)}"
-
-
-def _document(table: Table) -> dict[str, Any]:
-    columns = [
-        fields_of(column, "name type unit")
-        | {"is_nullable": column.nullable, "is_volatile": column.volatile, "meaning": column.doc}
-        for column in table.columns
-    ]
-    return fields_of(table, "name grain key partitioned_by write_mode schema_version") | {"columns": columns}

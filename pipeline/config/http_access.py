@@ -189,8 +189,6 @@ class HttpLogin(Section):
 
 
 class HttpAccess(HttpLogin):
-    """How a URL is read."""
-
     timeout_s: TimeoutSeconds = 30
     """Seconds that an answer may take, from the request to its last byte."""
     max_bytes: int = Field(256 << 20, gt=0)

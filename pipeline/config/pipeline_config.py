@@ -90,8 +90,6 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class Spark(section.Section):
-    """Settings of Spark: what runs the pipeline's DataFrames."""
-
     engine: Literal["spark", "sail"] = "spark"
     """`spark` is Apache Spark; `sail` runs the same DataFrames in this process, without Java, where one machine is
     enough. It needs the extra `sail`."""

@@ -11,8 +11,6 @@ from pipeline.model.log import fits_topics
 
 
 class CandidateBroker(Section):
-    """A broker as it would be."""
-
     delay_ms: float | None = Field(None, ge=0, le=3_600_000)
     """Delay of its responses, in place of the measured one."""
     capacity: float | None = Field(None, ge=0.001, le=1_000)
@@ -94,8 +92,6 @@ DEFAULT_CANDIDATES = (
 
 
 class Replay(Section):
-    """How the replay runs."""
-
     rows_per_bucket: int = Field(1_000_000, gt=0)
     """Rows about keys that a replaying process holds at once."""
     seeds: int = Field(10, ge=1, le=1_000)

@@ -38,8 +38,6 @@ class GateOverride(Section):
 
 
 class Gate(Section):
-    """Limits of the broker share rule."""
-
     limit_ratio: float = Field(1.20, gt=1)
     """Share ratio from which a broker carries too much."""
     resolve_ratio: float | None = Field(None, gt=1)

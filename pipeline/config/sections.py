@@ -21,8 +21,6 @@ BrokerId = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class WhatIf(Section):
-    """A change of brokers, traffic and placement."""
-
     add_brokers: dict[BrokerId, str] = Field(default_factory=dict)
     """More brokers: rack by id, "" for none."""
     lose_brokers: tuple[int, ...] = ()
@@ -38,8 +36,6 @@ class WhatIf(Section):
 
 
 class AirflowNames(Section):
-    """Names in Airflow."""
-
     prefix: str = Field("partition_health_", pattern=r"^[A-Za-z0-9_.-]{0,100}$")
     """Prefix of the ids of DAGs and of the names of assets and pool."""
 
@@ -57,8 +53,6 @@ DEFAULT_SECRET = Path("partition-health.secret")
 
 
 class KeySettings(Section):
-    """Settings of what is stored about keys."""
-
     mode: Literal["pseudonymous", "counts_only", "off"] = "pseudonymous"
     """`pseudonymous` stores counts by key id, and hashes by key id in a table of its own; `counts_only` stores sums
     over keys, no id and no hash; `off` reads no keys."""
@@ -81,15 +75,11 @@ class KeySettings(Section):
 
 
 class Pushgateway(HttpLogin):
-    """A Pushgateway of Prometheus."""
-
     url: HttpUrl
     """Its address, such as `http://pushgateway:9091`."""
 
 
 class Metrics(Section):
-    """Targets of the newest judged window's metrics, and limits on their series."""
-
     textfile_folder: ConfigPath | None = None
     """Folder of node_exporter's textfile collector; a file per cluster is replaced in it as a whole."""
     pushgateway: Pushgateway | None = None
@@ -101,8 +91,6 @@ class Metrics(Section):
 
 
 class Report(Section):
-    """The report."""
-
     folder: ConfigPath | None = None
     """Where reports are written; `reports` in the warehouse by default."""
     base_url: str | None = Field(None, pattern=r"^https?://[^\s\"'<>]+$")

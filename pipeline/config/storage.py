@@ -44,8 +44,6 @@ class Credentials(NamedTuple):
 
 
 class Storage(Section):
-    """Connection to an object store."""
-
     endpoint: str | None = None
     """URL of a store that is not Amazon's, such as `http://minio:9000`."""
     region: str = "us-east-1"

@@ -75,9 +75,11 @@ def _calm(run: RunContext, window: TimeWindow, changes: list[IncidentChange]) ->
     last = max(ended, key=lambda change: change.window_start_ms, default=None)
     facts = [("Since", "no incident was ever opened")]
     if last is not None:
-        end_ms = last.window_start_ms + run.window_ms
+        end_ms, end = last.window_start_ms + run.window_ms, "resolved"
+        if last.state == "withdrawn":
+            end = WITHDRAWN if last.value is not None else f"withdrawn: {NOT_JUDGED_ANY_MORE}"
         facts = [
-            ("Since", f"{format_clock(end_ms)}, when incident {last.incident_id} was {_say_end(last)}"),
+            ("Since", f"{format_clock(end_ms)}, when incident {last.incident_id} was {end}"),
             ("It was", f"{_sentence(last)} for {format_span(end_ms - last.since_ms)}"),
         ]
     if (doubt := find_doubt(verdicts)) is not None:
@@ -92,12 +94,6 @@ def _calm(run: RunContext, window: TimeWindow, changes: list[IncidentChange]) ->
     elif all(v.verdict == "not_enough_traffic" for v in judged):
         headline = "Nothing is wrong, but there is too little traffic to judge"
     return Status(tone="calm", badge="OK", headline=headline, facts=(*facts, ("Do", "nothing")))
-
-
-def _say_end(change: IncidentChange) -> str:
-    if change.state != "withdrawn":
-        return "resolved"
-    return WITHDRAWN if change.value is not None else f"withdrawn: {NOT_JUDGED_ANY_MORE}"
 
 
 def _sentence(change: IncidentChange) -> str:
