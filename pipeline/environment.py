@@ -22,7 +22,7 @@ def variable(name: str) -> str | None:
 
 
 def environment_secret(name: str | None) -> str | None:
-    """The value of a variable that the configuration names, without line break; `SecretMissingError` if it is not set."""
+    """The value of a variable that the configuration names, without line break; `ConfigError` if it is not set."""
     if name is None:
         return None
     secret = os.environ.get(name)

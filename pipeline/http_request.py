@@ -49,7 +49,3 @@ def describe_exchange(error: Exception, hide: Callable[[str], str]) -> str:
     if not isinstance(error, httpx.HTTPError) or isinstance(error, httpx.LocalProtocolError):
         return f"{name}: the request cannot be sent; check address and credentials"
     return f"{name}: {describe_words(str(error), hide)}"
-
-
-def describe_answer(content: bytes, hide: Callable[[str], str]) -> str:
-    return describe_words(content[: 4 * REASON_LIMIT], hide)

@@ -168,7 +168,7 @@ def _ask(alertmanager: Alertmanager, method: str, what: str, body: object = None
         reason = http_request.describe_exchange(error, alertmanager.hide)
         raise UnusableServerError(f"{name}: {reason}") from None  # the cause may hold a secret
     if not answer.is_success:
-        reason = http_request.describe_answer(content, alertmanager.hide)
+        reason = http_request.describe_words(content, alertmanager.hide)
         raise DeliveryError(f"{name} answered {answer.status_code}: {reason}")
     if len(content) > _MOST_BYTES:
         raise DeliveryError(f"{name}: its answer has more than {_MOST_BYTES:,} bytes")

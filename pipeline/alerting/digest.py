@@ -25,7 +25,10 @@ _MOST_NAMED = 3
 
 
 def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: str = "") -> Content:
-    ordered = sorted(changes, key=lambda change: (_ORDER[change.state], -_over_limit(change), change.subject))
+    worst = {
+        one.key: 0.0 if one.value is None else times_worse(one.rule, one.value, one.limit_value) for one in changes
+    }
+    ordered = sorted(changes, key=lambda change: (_ORDER[change.state], -worst[change.key], change.subject))
     counts = {state: sum(change.state == state for change in ordered) for state in _ORDER}
     counted = ", ".join(f"{format_count(count)} {state}" for state, count in counts.items() if count)
     start_ms, keys = ordered[0].window_start_ms, "\0".join((cluster, *sorted(change.key for change in ordered)))
@@ -62,10 +65,6 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
         ),
         attachments=(Attachment(name="incidents.csv", subtype="csv", text=file),),
     )
-
-
-def _over_limit(change: IncidentChange) -> float:
-    return 0.0 if change.value is None else times_worse(change.rule, change.value, change.limit_value)
 
 
 def _table_section(ordered: Sequence[IncidentChange], not_in_file: int) -> MailSection:

@@ -16,7 +16,7 @@ from pipeline.alerting.message import (
 )
 from pipeline.config.mail import Webhook
 from pipeline.errors import DeliveryError, UnusableServerError
-from pipeline.http_request import EXCHANGE_ERRORS, REASON_LIMIT, describe_answer, exchange_once
+from pipeline.http_request import EXCHANGE_ERRORS, REASON_LIMIT, describe_words, exchange_once
 from pipeline.model.incident import AlertMessage
 from pipeline.model.number_text import format_name
 from pipeline.model.window import format_instant
@@ -52,7 +52,7 @@ def post(payload: bytes, webhook: Webhook, *, message_id: str) -> str:
     finally:
         logger.removeFilter(silence)
     if not answer.is_success:
-        said = describe_answer(body, webhook.hide)
+        said = describe_words(body, webhook.hide)
         raise DeliveryError(f"webhook {webhook.name} answered {answer.status_code}: {said}")
     return f"webhook {webhook.name}"
 

@@ -169,9 +169,11 @@ class PipelineConfig(section.Section):
     next one is replayed."""
 
     @model_validator(mode="after")
-    def _keep_file(self, validation: ValidationInfo) -> Self:
+    def _keep_context(self, validation: ValidationInfo) -> Self:
         self._file = (validation.context or {}).get("file")
         self._unusable = (validation.context or {}).get("unusable", {})
+        if unknown := [name for name in self.keys.clear_topics if name not in self.cluster_names]:
+            raise ValueError(f"keys.clear_topics names clusters that are not configured: {', '.join(unknown)}")
         return self
 
     @property
@@ -241,10 +243,3 @@ class PipelineConfig(section.Section):
             reason = f"{keys.secret} is in the warehouse {warehouse}: put it where readers of tables cannot read it"
             raise section.WrongValuesError((("secret",), reason))
         return keys
-
-    @model_validator(mode="after")
-    def _known_clusters(self) -> Self:
-        unknown = [name for name in self.keys.clear_topics if name not in self.cluster_names]
-        if unknown:
-            raise ValueError(f"keys.clear_topics names clusters that are not configured: {', '.join(unknown)}")
-        return self

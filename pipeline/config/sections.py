@@ -40,11 +40,6 @@ class AirflowNames(Section):
     """Prefix of the ids of DAGs and of the names of assets and pool."""
 
     def name(self, of: str) -> str:
-        """Returns the name of a DAG, an asset or the pool in Airflow.
-
-        >>> AirflowNames().name("ingest")
-        'partition_health_ingest'
-        """
         return f"{self.prefix}{of}"
 
 

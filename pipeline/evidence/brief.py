@@ -34,7 +34,7 @@ class Cause(StrEnum):
     PARTITION_SKEW = "partition skew"
     HEAVY_KEYS = "heavy keys"
     HASH_LUCK = "hash luck"
-    REMAINDER = "remainder"
+    REMAINDER = "neither heavy keys nor hash luck"
     RACK_AWARE = "rack-aware producers"
 
 
@@ -49,7 +49,6 @@ _MEANINGS = {
 }
 _PLACING = frozenset({Cause.PARTITION_SKEW, Cause.REMAINDER, Cause.HASH_LUCK, Cause.RACK_AWARE})
 """What follows from how producers place records."""
-_NAMES = {Cause.REMAINDER: "neither heavy keys nor hash luck"}
 _IN_SHORT = {
     Cause.LEADERS: "it leads more than its part of the partitions",
     Cause.TOPIC_MIX: "it leads partitions of busier topics",
@@ -88,7 +87,7 @@ def explain_cause(evidence: BrokerShareEvidence) -> tuple[str, ...]:
     if evidence.causes is None:
         return ()
     largest, meaning = _largest(evidence.causes, evidence)
-    part = f", and most of that is {_NAMES.get(meaning, meaning)}" if meaning != largest else ""
+    part = f", and most of that is {meaning}" if meaning != largest else ""
     topic = _find_topic(evidence, meaning)
     is_placing = meaning in _PLACING and topic in evidence.partitioners
     return (

@@ -81,7 +81,6 @@ class ProduceLatency:
     broker_id: int
     request_latency_avg_ms: float
     ratio_to_peers: float
-    request_latency_max_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
