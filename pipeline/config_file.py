@@ -103,6 +103,6 @@ def _list_texts(kind: type[Section]) -> Iterator[tuple[str, str]]:
         defined: Any = ast.parse(inspect.getsource(base)).body[0]
         for field, text in pairwise(defined.body):
             if isinstance(text, ast.Expr) and isinstance(field, ast.AnnAssign):
-                info = base.model_fields.get(ast.unparse(field.target))  # none of what no configuration has
-                if info is not None:
-                    yield info.alias or ast.unparse(field.target), ast.literal_eval(text.value)
+                name = ast.unparse(field.target)
+                if name in base.model_fields:  # a `ClassVar` is no key
+                    yield base.model_fields[name].alias or name, ast.literal_eval(text.value)

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipeline.model.incident import IncidentChange, IncidentState, OpenIncident
@@ -94,9 +94,10 @@ def settle_ids(
     seen: Verdicts,
     *,
     first_ms: int,
-    new_id: Callable[[int], str],
+    cluster: str,
+    in_use: set[str],
 ) -> list[IncidentChange]:
-    """Gives one subject's episodes the ids that people know, and ends ids that have none.
+    """Gives one subject's episodes the ids that people know, and ends ids that have none; new ids come to those `in_use`.
 
     1. An episode keeps the newest known id that it overlaps, an open one first. One that goes on never takes an id that is
        over: people were told of its end. It gets a new id in its first failing window that lies in nothing they were told
@@ -117,7 +118,8 @@ def settle_ids(
         told_of = [(one.since_ms, one.until_ms) for one in overlapping]
         opened_ms = next((at for at in failing if not any(since <= at <= until for since, until in told_of)), None)
         if opened_ms is not None:
-            own_id = new_id(episode.since_ms)
+            own_id = incident_id_of(cluster, seen[-1].rule, seen[-1].subject, episode.since_ms, taken=in_use)
+            in_use.add(own_id)
             merged_into |= dict.fromkeys((one.incident_id for one in overlapping), own_id)
             settled += _name(episode, own_id, opened_ms, seen)
     for episode, taken, others in placed:

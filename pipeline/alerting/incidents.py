@@ -23,15 +23,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pipeline.alerting.incident_ids import (
-    Episode,
-    KnownIncident,
-    fails,
-    incident_id_of,
-    list_known,
-    make_change,
-    settle_ids,
-)
+from pipeline.alerting.incident_ids import Episode, KnownIncident, fails, list_known, make_change, settle_ids
 from pipeline.model.incident import ENDED, IncidentChange, IncidentState, OpenIncident
 from pipeline.model.verdict import Verdict, Verdicts
 from pipeline.model.window import TimeWindow
@@ -123,13 +115,7 @@ def fold_verdicts(
         seen = [verdict for verdict in earlier if verdict.window_start_ms < start_ms]
         rows = [*earlier[len(seen) :], *by_subject.get(subject, [])]
         episodes = _find_episodes(seen, rows, own, policy_of(subject[0]))
-
-        def new_id(since_ms: int, subject: _Subject = subject) -> str:
-            incident_id = incident_id_of(cluster, *subject, since_ms, taken=in_use)
-            in_use.add(incident_id)
-            return incident_id
-
-        changes += settle_ids(episodes, own, seen, first_ms=first_ms, new_id=new_id)
+        changes += settle_ids(episodes, own, seen, first_ms=first_ms, cluster=cluster, in_use=in_use)
     return tuple(sorted(changes, key=lambda change: (change.window_start_ms, change.rule, change.subject)))
 
 
