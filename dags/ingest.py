@@ -6,7 +6,7 @@ from airflow.sdk import DAG, CronPartitionTimetable, TriggerRule, task
 
 from dags.defaults import INGESTED, dag_settings, link_reports, turns
 from dags.phases import add_step
-from pipeline.config.schedule import plan_schedule, schedule_end_date
+from pipeline.config.sections import plan_schedule
 from pipeline.config_file import load_usable
 
 _CONFIG = load_usable()
@@ -16,7 +16,7 @@ with DAG(
     schedule=CronPartitionTimetable(
         _SCHEDULE.cron, timezone="UTC", run_offset=_SCHEDULE.run_offset, key_format=_SCHEDULE.key_format
     ),
-    end_date=schedule_end_date(_CONFIG),
+    end_date=_CONFIG.schedule_end,
     **dag_settings("ingest"),
 ) as dag:
 

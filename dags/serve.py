@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from pipeline.config.schedule import plan_schedule
+from pipeline.config.sections import plan_schedule
 from pipeline.config_file import CONFIG_VARIABLE, config_path, load_config
 from pipeline.errors import ConfigError
 

@@ -17,7 +17,7 @@ from pipeline.alerting.delivery import probe
 from pipeline.cli.terminal import add_config_option, add_json_option, paint, print_answer, text_width
 from pipeline.config.mail import Alertmanager
 from pipeline.config.pipeline_config import Cluster, PipelineConfig
-from pipeline.config.schedule import plan_schedule
+from pipeline.config.sections import plan_schedule
 from pipeline.config_file import load_config
 from pipeline.environment import delta_jars, make_spark_cache, variable
 from pipeline.errors import ConfigError, DeliveryError, StorageError

@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -192,6 +192,12 @@ class PipelineConfig(section.Section):
     def command(self, name: str) -> str:
         given = "" if self._file is None else f" --config {shlex.quote(str(self._file))}"
         return f"partition-health {name}{given}"
+
+    @property
+    def schedule_end(self) -> datetime | None:
+        """When scheduling ends: for recordings, which are backfilled, after their last window; None where a cluster is live."""
+        ends = [cluster.as_of for cluster in self.clusters.values()]
+        return None if None in ends or self.unusable else max(filter(None, ends)) + self.window + self.grace
 
     @property
     def local_folder(self) -> Path:

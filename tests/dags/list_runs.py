@@ -6,7 +6,7 @@ from airflow.timetables.base import TimeRestriction
 from airflow.timetables.trigger import CronPartitionTimetable
 from pendulum import instance
 
-from pipeline.config.schedule import plan_schedule
+from pipeline.config.sections import plan_schedule
 from pipeline.model.window import parse_duration
 
 START = datetime(2026, 11, 21, tzinfo=UTC)

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from pipeline.config.schedule import plan_schedule
+from pipeline.config.sections import plan_schedule
 from pipeline.errors import ConfigError
 from tests.dags.conftest import FIRST_RUNS
 
