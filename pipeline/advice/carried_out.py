@@ -63,6 +63,11 @@ def list_moves(advice: Recommendation, then: PromiseWindow) -> dict[Place, tuple
     return {place: then.replicas[place] for place in places if then.replicas.get(place)}
 
 
+def list_changes(candidate: Candidate) -> frozenset[tuple[str, str | None]]:
+    named = {"partitioner": candidate.partitioner, "client": candidate.client, "partitions": candidate.partitions}
+    return frozenset({(name, value) for name, value in named.items() if value}) | frozenset(candidate.config.items())
+
+
 def measure_progress(
     advice: Recommendation, then: PromiseWindow, now: PromiseWindow, candidates: Candidates
 ) -> CarriedOut:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pipeline.advice.carried_out import Candidates, CarriedOut, PromiseWindow, list_moves
+from pipeline.advice.carried_out import Candidates, CarriedOut, PromiseWindow, list_changes, list_moves
 from pipeline.advice.following import CHECK_BROKER
 from pipeline.model.number_text import format_clock, format_name, format_percent
 from pipeline.model.placement import Place, Replicas
@@ -151,12 +151,9 @@ def _find_other_change(watched: WatchedAdvice, together: Sequence[WatchedAdvice]
     return f"leaders of {format_name(watched.advice.topic)} changed too (partitions: {moved})" if moved else ""
 
 
-def _changes_of(watched: WatchedAdvice, candidates: Candidates) -> set[tuple[str, str | None]]:
+def _changes_of(watched: WatchedAdvice, candidates: Candidates) -> frozenset[tuple[str, str | None]]:
     candidate = candidates.get(watched.advice.action.removeprefix("replay:"))
-    if candidate is None:
-        return {(watched.advice.action, None)}
-    named = {"partitioner": candidate.partitioner, "client": candidate.client, "partitions": candidate.partitions}
-    return {(name, value) for name, value in named.items() if value} | {*candidate.config.items()}
+    return frozenset({(watched.advice.action, None)}) if candidate is None else list_changes(candidate)
 
 
 def _correct(watched: WatchedAdvice) -> tuple[float, ...] | None:
