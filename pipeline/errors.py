@@ -1,10 +1,14 @@
 """One tree of errors; each class has the exit code of the command line."""
 
+from __future__ import annotations
+
 import functools
 import struct
 from collections.abc import Callable
-from pathlib import Path
-from typing import ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
