@@ -1,6 +1,5 @@
 """Measures what the rules judge: `gold.rule_measures`, from the tables of health and cluster state."""
 
-from collections.abc import Iterator
 from functools import cache
 
 import polars as pl
@@ -48,10 +47,9 @@ _LATE_RUNS = 10  # windows by which runs may take place later than theirs
 
 
 def run(run: RunContext, windows: Windows) -> JobReport:
-    return JobReport(table_versions=run.replace(RULE_MEASURES, _measure(run, windows), windows) if windows else {})
+    if not windows:
+        return JobReport()
 
-
-def _measure(run: RunContext, windows: Windows) -> Iterator[RuleMeasure]:
     @cache
     def load(table: Table, history_windows: int) -> pa.Table:
         if table is LOG_SEGMENTS:
@@ -80,7 +78,7 @@ def _measure(run: RunContext, windows: Windows) -> Iterator[RuleMeasure]:
             if settings.of_topic(measure.topic).severity != "off":
                 at = measure.window_start_ms, name, measure.subject
                 worst[at] = max(worst.get(at, measure), measure, key=lambda m: (m.is_enough, sign * (m.value or 0.0)))
-    yield from worst.values()
+    return JobReport(table_versions=run.replace(RULE_MEASURES, worst.values(), windows))
 
 
 def _load_appended(run: RunContext, windows: Windows) -> list[Appended]:

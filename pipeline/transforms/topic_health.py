@@ -153,12 +153,6 @@ _MOST_LAG = 1 << 62  # a member may commit any offset, and a table holds 64 bits
 
 def measure_groups(described: _Rows, sizes: _Rows, start: datetime) -> pa.Table:
     """Rows of `gold.group_balance` of a window, from rows of `bronze.consumer_groups` of it and the one before."""
-    rows = list(_iter_rows(described, sizes, start))
-    columns = [column for column in GROUP_BALANCE.columns if column.name not in {"cluster", "run_id"}]
-    return pa.table({each.name: pa.array([row[each.name] for row in rows], ARROW_TYPES[each.type]) for each in columns})
-
-
-def _iter_rows(described: _Rows, sizes: _Rows, start: datetime) -> Iterator[dict[str, Any]]:
     loads: dict[str, dict[Partition, int]] = defaultdict(lambda: defaultdict(int))
     for topic, number, size in sizes:
         loads[topic][topic, number] += size
@@ -166,7 +160,7 @@ def _iter_rows(described: _Rows, sizes: _Rows, start: datetime) -> Iterator[dict
     by_group: dict[str, dict[tuple[bool, datetime], list[list[Any]]]] = defaultdict(lambda: defaultdict(list))
     for window_start, at, group_id, *row in described:
         by_group[group_id][window_start == start, at].append(row)
-    dealt = 0
+    rows, dealt = [], 0
     for group_id, moments in sorted(by_group.items()):
         last = max(moments)
         if last[0]:
@@ -180,8 +174,10 @@ def _iter_rows(described: _Rows, sizes: _Rows, start: datetime) -> Iterator[dict
                 if (topic, number) in before and lag is not None and seconds
             }
             dealt += sum(len(loads[topic]) for topic in {topic for topic, *_ in moments[last]} & loads.keys())
-            for measured in _measure_topics(moments[last], growth, loads, ASSIGNORS if dealt <= MOST_DEALT else ()):
-                yield {"window_start": start, "group_id": group_id, **measured}
+            measured = _measure_topics(moments[last], growth, loads, ASSIGNORS if dealt <= MOST_DEALT else ())
+            rows += [{"window_start": start, "group_id": group_id, **of_topic} for of_topic in measured]
+    columns = [column for column in GROUP_BALANCE.columns if column.name not in {"cluster", "run_id"}]
+    return pa.table({each.name: pa.array([row[each.name] for row in rows], ARROW_TYPES[each.type]) for each in columns})
 
 
 def _measure_topics(
