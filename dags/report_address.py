@@ -1,3 +1,0 @@
-"""Where reports are below Airflow's own address. Loads nothing: Airflow imports it in every process."""
-
-URL_PREFIX = "/partition-health"
