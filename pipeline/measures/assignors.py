@@ -53,11 +53,11 @@ def assign_consumers(
         return dealt
     if assignor == "uniform":
         return _fill_up(partitions, ids, owned or {})
-    assignment = _Sticky(partitions, ids, owned or {}).assign()
+    assignment = _stick(partitions, ids, owned or {})
     if assignor == "cooperative-sticky":
         owner = {partition: member for member, owned_now in (owned or {}).items() for partition in owned_now}
         freed = {m: [part for part in parts if owner.get(part, m) == m] for m, parts in assignment.items()}
-        assignment = _Sticky(partitions, ids, freed).assign()
+        assignment = _stick(partitions, ids, freed)
     return assignment
 
 
@@ -88,58 +88,45 @@ def _all_partitions(partitions: Numbers) -> list[Partition]:
     return [(topic, number) for topic, numbers in sorted(partitions.items()) for number in numbers]
 
 
-class _Sticky:
+def _stick(partitions: Numbers, ids: Sequence[str], owned: Owned) -> Assignment:
     """`ConstrainedAssignmentBuilder`, by its own names."""
-
-    def __init__(self, partitions: Numbers, ids: Sequence[str], owned: Owned) -> None:
-        self.partitions = _all_partitions(partitions)
-        known = set(self.partitions)
-        self.owned = {
-            member: sorted({p for p in owned.get(member, ()) if p in known}, key=lambda p: (p[1], p[0]))
-            for member in hash_map_order(ids)
-        }
-        self.least, self.over_expected = divmod(len(self.partitions), len(ids))
-        self.most = self.least + (self.over_expected > 0)
-        self.over = 0
-        self.assignment: Assignment = {member: [] for member in ids}
-        self.under_least: list[str] = []
-        self.at_least: deque[str] = deque()
-
-    def assign(self) -> Assignment:
-        for member, owned in self.owned.items():
-            self._keep(member, owned)
-        kept = {partition for partitions in self.assignment.values() for partition in partitions}
-        self.under_least.sort()
-        self.at_least = deque(sorted(self.at_least))
-        self._deal([partition for partition in self.partitions if partition not in kept])
-        return self.assignment
-
-    def _keep(self, member: str, owned: list[Partition]) -> None:
-        if len(owned) < self.least:
-            self.assignment[member] += owned
-            self.under_least.append(member)
-        elif len(owned) >= self.most and self.over < self.over_expected:
-            self.over += 1
-            if self.over == self.over_expected:
-                self.at_least.clear()
-            self.assignment[member] += owned[: self.most]
+    everything = _all_partitions(partitions)
+    known = set(everything)
+    least, over_expected = divmod(len(everything), len(ids))
+    most, over = least + (over_expected > 0), 0
+    assignment: Assignment = {member: [] for member in ids}
+    under_least, at_least = list[str](), deque[str]()
+    for member in hash_map_order(ids):
+        own = sorted({p for p in owned.get(member, ()) if p in known}, key=lambda p: (p[1], p[0]))
+        if len(own) < least:
+            assignment[member] += own
+            under_least.append(member)
+        elif len(own) >= most and over < over_expected:
+            over += 1
+            if over == over_expected:
+                at_least.clear()
+            assignment[member] += own[:most]
         else:
-            self.assignment[member] += owned[: self.least]
-            if self.over < self.over_expected:
-                self.at_least.append(member)
-
-    def _deal(self, unassigned: Sequence[Partition]) -> None:
-        turn = 0
-        for partition in unassigned:
-            if turn >= len(self.under_least):
-                turn = 0
-            member = self.under_least[turn] if self.under_least else self.at_least.popleft()
-            self.assignment[member].append(partition)
-            if self.under_least and len(self.assignment[member]) == self.least:
-                self.under_least.pop(turn)
-                self.at_least.append(member)
-            else:
-                turn += 1
+            assignment[member] += own[:least]
+            if over < over_expected:
+                at_least.append(member)
+    kept = {partition for partitions_of in assignment.values() for partition in partitions_of}
+    under_least.sort()
+    at_least = deque(sorted(at_least))
+    turn = 0
+    for partition in everything:
+        if partition in kept:
+            continue
+        if turn >= len(under_least):
+            turn = 0
+        member = under_least[turn] if under_least else at_least.popleft()
+        assignment[member].append(partition)
+        if under_least and len(assignment[member]) == least:
+            under_least.pop(turn)
+            at_least.append(member)
+        else:
+            turn += 1
+    return assignment
 
 
 def hash_map_order(keys: Iterable[str]) -> list[str]:
