@@ -7,6 +7,7 @@ can be put in order and written.
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -81,79 +82,61 @@ def join_chunks(
     Chunks of `CHUNK_SCHEMA` are sorted by `GROUP` and `first_ms`; how they are cut into record batches plays no part.
     Key numbers are those of ids where `is_named`; else 1 is a key and 2 one of no bytes.
     """
-    joiner = _Joiner(is_named=is_named, records_per_row=records_per_row)
-    limit = block_records
+    to_rows = partial(_make_rows, is_named=is_named, per_row=records_per_row)
+    held, record_count, limit = list[pa.RecordBatch](), 0, block_records
+    first_part = 0  # of the first group held: earlier ones are written
     for chunk in chunks:
-        joiner.add(chunk)
-        if joiner.record_count >= limit:
-            yield from joiner.write_complete()
-            limit = max(block_records, 2 * joiner.record_count)  # else one long millisecond is sorted again and again
-    yield from joiner.write_rest()
-
-
-class _Joiner:
-    """Chunks that wait; those of the last group may not be all there yet."""
-
-    def __init__(self, *, is_named: bool, records_per_row: int) -> None:
-        self._is_named = is_named
-        self._per_row = records_per_row
-        self._held: list[pa.RecordBatch] = []
-        self._first_part = 0  # of the first group held: earlier ones are written
-        self.record_count = 0
-
-    def add(self, chunk: pa.RecordBatch) -> None:
         if chunk.num_rows:
-            self._held.append(chunk)
-            self.record_count += _count(chunk)
-
-    def write_complete(self) -> Iterator[pa.RecordBatch]:
-        """Rows of all groups but the last; of that one whole rows, as far as no later chunk can add to them."""
-        held = pa.concat_batches(self._held)
-        starts = _group_starts(held)
-        last = int(starts[-1])
+            held.append(chunk)
+            record_count += _count(chunk)
+        if record_count < limit:
+            continue
+        waiting, held = pa.concat_batches(held), []
+        starts = _group_starts(waiting)
+        last = int(starts[-1])  # all groups but the last one are whole
         if last:
-            yield self._make(held.slice(0, last), starts[:-1])
-            self._first_part = 0
-        held = held.slice(last)
-        self._hold(held)
-        safe_ms = held["first_ms"][held.num_rows - 1].as_py()
-        start = np.zeros(1, np.int64)
-        records = _unpack(held, start)
-        count = int(np.count_nonzero(records.at_ms < safe_ms)) // self._per_row * self._per_row
+            yield to_rows(*_order_groups(waiting.slice(0, last), starts[:-1]), first_part)
+            first_part = 0
+        waiting, start = waiting.slice(last), np.zeros(1, np.int64)
+        safe_ms = waiting["first_ms"][waiting.num_rows - 1].as_py()  # before it no later chunk adds to the last group
+        records = _unpack(waiting, start)
+        count = int(np.count_nonzero(records.at_ms < safe_ms)) // records_per_row * records_per_row
         if count:
-            ordered = put_in_order(records, _seeds(held, start))
-            head = held.slice(0, 1)
-            yield self._make_rows(head, ordered.take(slice(0, count)), _add_up(held, start))
-            self._first_part += count // self._per_row
-            self._hold(_pack(head, ordered.take(slice(count, None))))
+            ordered = put_in_order(records, _seeds(waiting, start))
+            head = waiting.slice(0, 1)
+            yield to_rows(head, ordered.take(slice(0, count)), _add_up(waiting, start), first_part)
+            first_part += count // records_per_row
+            waiting = _pack(head, ordered.take(slice(count, None)))
+        held, record_count = [waiting], _count(waiting)
+        limit = max(block_records, 2 * record_count)  # else one long millisecond is sorted again and again
+    if held:
+        waiting = pa.concat_batches(held)
+        yield to_rows(*_order_groups(waiting, _group_starts(waiting)), first_part)
 
-    def _hold(self, held: pa.RecordBatch) -> None:
-        self._held, self.record_count = [held], _count(held)
 
-    def write_rest(self) -> Iterator[pa.RecordBatch]:
-        if self._held:
-            held = pa.concat_batches(self._held)
-            yield self._make(held, _group_starts(held))
+def _order_groups(held: pa.RecordBatch, starts: Ints) -> tuple[pa.RecordBatch, ArrivedRecords, pa.Table]:
+    """A chunk of each group, the records of all in order, and the sums of each."""
+    ordered = put_in_order(_unpack(held, starts), _seeds(held, starts))
+    return held.take(pa.array(starts)), ordered, _add_up(held, starts)
 
-    def _make(self, held: pa.RecordBatch, starts: Ints) -> pa.RecordBatch:
-        ordered = put_in_order(_unpack(held, starts), _seeds(held, starts))
-        return self._make_rows(held.take(pa.array(starts)), ordered, _add_up(held, starts))
 
-    def _make_rows(self, heads: pa.RecordBatch, ordered: ArrivedRecords, sums: pa.Table) -> pa.RecordBatch:
-        """Rows of groups, given a chunk of each, their records, and sums that stand in a group's first row."""
-        of_group = np.bincount(ordered.group, minlength=heads.num_rows)
-        row_counts = np.maximum(1, -(-of_group // self._per_row))  # a group without records has a row too
-        group = np.repeat(np.arange(len(of_group)), row_counts)
-        part = np.arange(len(group)) - (np.cumsum(row_counts) - row_counts)[group]
-        record_counts = np.clip(of_group[group] - part * self._per_row, 0, self._per_row)
-        of_rows = heads.select(GROUP).take(pa.array(group))
-        columns = {name: of_rows[name] for name in GROUP}
-        columns["part"] = pa.array(part + np.where(group == 0, self._first_part, 0))
-        columns["record_count"] = pa.array(record_counts)
-        sums = sums.take(pa.array(group))
-        columns |= {name: pc.if_else(pa.array(part == 0), sums[name].combine_chunks(), 0) for name in SUMS}
-        columns |= _make_arrays(ordered, record_counts, is_named=self._is_named)
-        return pa.RecordBatch.from_arrays([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
+def _make_rows(
+    heads: pa.RecordBatch, ordered: ArrivedRecords, sums: pa.Table, first_part: int, *, is_named: bool, per_row: int
+) -> pa.RecordBatch:
+    """Rows of groups, given a chunk of each, their records, and sums that stand in a group's first row."""
+    of_group = np.bincount(ordered.group, minlength=heads.num_rows)
+    row_counts = np.maximum(1, -(-of_group // per_row))  # a group without records has a row too
+    group = np.repeat(np.arange(len(of_group)), row_counts)
+    part = np.arange(len(group)) - (np.cumsum(row_counts) - row_counts)[group]
+    record_counts = np.clip(of_group[group] - part * per_row, 0, per_row)
+    of_rows = heads.select(GROUP).take(pa.array(group))
+    columns = {name: of_rows[name] for name in GROUP}
+    columns["part"] = pa.array(part + np.where(group == 0, first_part, 0))
+    columns["record_count"] = pa.array(record_counts)
+    sums = sums.take(pa.array(group))
+    columns |= {name: pc.if_else(pa.array(part == 0), sums[name].combine_chunks(), 0) for name in SUMS}
+    columns |= _make_arrays(ordered, record_counts, is_named=is_named)
+    return pa.RecordBatch.from_arrays([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
 
 
 def _count(chunk: pa.RecordBatch) -> int:
