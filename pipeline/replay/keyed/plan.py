@@ -1,6 +1,6 @@
 """Plan of a keyed replay: windows, topics with their partition counts, candidates; plain values for every task."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -121,63 +121,61 @@ def plan_keys(
     known = {window.start_ms for window in committed}
     starts = sorted({*before, *(known & {*before.values()})})
     number_of = {start: number for number, start in enumerate(starts)}
-    columns = _Columns()
+    numbers: _Numbers = {}
     topics = []
     for (topic, topic_id), by_start in sorted(partition_counts.items()):
         counts = tuple(by_start.get(start, 0) if start in before else 0 for start in starts)
         fitting = [candidate for candidate in candidates if candidate.fits(topic)]
         in_use = strategy_in_use(partitioners, topic)
-        topics.append(KeyedTopicPlan(topic, topic_id, counts, tuple(columns.assign(fitting, in_use, counts))))
+        assignments = tuple(_list_assignments(numbers, fitting, in_use, counts))
+        topics.append(KeyedTopicPlan(topic, topic_id, counts, assignments))
     return KeyedPlan(
         window_starts_ms=tuple(starts),
         previous=tuple(number_of.get(before.get(start, -1), -1) for start in starts),
         topics=tuple(topics),
-        columns=tuple(columns.listed),
+        columns=tuple(numbers),
         bucket_count=bucket_count,
     )
 
 
-class _Columns:
-    """The columns that assignments look up, numbered as they come."""
+_Numbers = dict[HashColumn | AnswerColumn, int]  # the columns that assignments look up, numbered as they come
 
-    def __init__(self) -> None:
-        self.listed: list[HashColumn | AnswerColumn] = []
 
-    def assign(
-        self, candidates: Sequence[Candidate], in_use: str | None, counts: tuple[int, ...]
-    ) -> list[KeyAssignment]:
-        assignments = [self._of_family("", family, counts) for family in FAMILIES]
-        if in_use is not None and assigns_keys(in_use):
-            assignments.append(self._of_strategy(IN_USE, in_use, counts))
-        for candidate in candidates:
-            new_counts = tuple(candidate.partition_count(count) if count else 0 for count in counts)
-            strategy = name_strategy(candidate) or in_use
-            if strategy is None:
-                assignments += [self._of_family(candidate.name, family, new_counts) for family in FAMILIES]
-            elif assigns_keys(strategy):
-                assignments.append(self._of_strategy(candidate.name, strategy, new_counts))
-        return assignments
+def _list_assignments(
+    numbers: _Numbers, candidates: Sequence[Candidate], in_use: str | None, counts: tuple[int, ...]
+) -> Iterator[KeyAssignment]:
+    yield from (_assign_by_family(numbers, "", family, counts) for family in FAMILIES)
+    if in_use is not None and assigns_keys(in_use):
+        yield _assign_by_strategy(numbers, IN_USE, in_use, counts)
+    for candidate in candidates:
+        new_counts = tuple(candidate.partition_count(count) if count else 0 for count in counts)
+        strategy = name_strategy(candidate) or in_use
+        if strategy is None:
+            yield from (_assign_by_family(numbers, candidate.name, family, new_counts) for family in FAMILIES)
+        elif assigns_keys(strategy):
+            yield _assign_by_strategy(numbers, candidate.name, strategy, new_counts)
 
-    def _of_family(self, candidate: str, family: registry.StrategyFamily, counts: tuple[int, ...]) -> KeyAssignment:
-        # the members of a family differ over the empty key
-        numbers = self._number_hash(family.function, counts)
-        strategy = family.strategies[0]
-        return KeyAssignment(candidate, family.name, strategy, family.function, KeyRule.KEYLESS, numbers, counts)
 
-    def _of_strategy(self, candidate: str, name: str, counts: tuple[int, ...]) -> KeyAssignment:
-        strategy = resolve_strategy(name)
-        if strategy.function is None:
-            function = registry.key_function_of(strategy)
-            numbers = self._number_hash(function, counts)
-            return KeyAssignment(candidate, "", name, function, strategy.empty_key, numbers, counts)
-        version = strategy.source.rpartition(" ")[2]
-        numbers = tuple(self._number(AnswerColumn(name, version, count)) if count else -1 for count in counts)
-        return KeyAssignment(candidate, "", name, None, KeyRule.HASHED, numbers, counts)
+def _assign_by_family(
+    numbers: _Numbers, candidate: str, family: registry.StrategyFamily, counts: tuple[int, ...]
+) -> KeyAssignment:
+    # the members of a family differ over the empty key
+    function, columns = family.function, _number_hash(numbers, family.function, counts)
+    return KeyAssignment(candidate, family.name, family.strategies[0], function, KeyRule.KEYLESS, columns, counts)
 
-    def _number_hash(self, function: registry.KeyFunction, counts: tuple[int, ...]) -> tuple[int, ...]:
-        return (self._number(HashColumn(function.hash_column, function.is_text)),) * len(counts)
 
-    def _number(self, column: HashColumn | AnswerColumn) -> int:
-        if column not in self.listed:
-            self.listed.append(column)
-        return self.listed.index(column)
+def _assign_by_strategy(numbers: _Numbers, candidate: str, name: str, counts: tuple[int, ...]) -> KeyAssignment:
+    strategy = resolve_strategy(name)
+    if strategy.function is None:
+        function = registry.key_function_of(strategy)
+        columns = _number_hash(numbers, function, counts)
+        return KeyAssignment(candidate, "", name, function, strategy.empty_key, columns, counts)
+    version = strategy.source.rpartition(" ")[2]
+    asked = (AnswerColumn(name, version, count) if count else None for count in counts)
+    columns = tuple(-1 if column is None else numbers.setdefault(column, len(numbers)) for column in asked)
+    return KeyAssignment(candidate, "", name, None, KeyRule.HASHED, columns, counts)
+
+
+def _number_hash(numbers: _Numbers, function: registry.KeyFunction, counts: tuple[int, ...]) -> tuple[int, ...]:
+    column = HashColumn(function.hash_column, function.is_text)
+    return (numbers.setdefault(column, len(numbers)),) * len(counts)
