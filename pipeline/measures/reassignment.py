@@ -121,7 +121,14 @@ def _plan_replicas(board: Board, thrift: float) -> ReassignmentPlan:
         before = board.leader.copy()
         if round_number:
             _hand_over_leadership(board)
-        _move_replicas(board, thrift)
+        # replicas of leaders, each once; `thrift` weighs moved bytes against the gain, 0 ignores them
+        price = np.maximum(1.0, board.size)
+        chosen = _choose_hot(board, board.weight / price**thrift)
+        number, receiver = list_replica_moves(board, chosen)
+        if len(number) and not try_all(board, number, receiver, price[number]):
+            # not worth copying a replica for evenness alone; of many partitions each brings little
+            least_gain = EVENNESS * min(1.0, MANY_PARTITIONS / len(board.partitions))
+            _make_changes(board, Changes(board, number, receiver, price[number] ** thrift, least_gain, once=True))
         if board.is_done() or (np.array_equal(board.leader, before) and round_number):
             break
     places = board.changed()
@@ -160,17 +167,6 @@ def _plan_of(kind: PlanKind, board: Board) -> ReassignmentPlan:
 def _hand_over_leadership(board: Board) -> None:
     number, receiver = board.leader_moves
     _make_changes(board, Changes(board, number, receiver, np.ones(len(number)), 1e-15))
-
-
-def _move_replicas(board: Board, thrift: float) -> None:
-    """Moves replicas of leaders, each once; `thrift` weighs moved bytes against the gain, 0 ignores them."""
-    price = np.maximum(1.0, board.size)
-    chosen = _choose_hot(board, board.weight / price**thrift)
-    number, receiver = list_replica_moves(board, chosen)
-    if len(number) and not try_all(board, number, receiver, price[number]):
-        # not worth copying a replica for evenness alone; of many partitions each brings little
-        least_gain = EVENNESS * min(1.0, MANY_PARTITIONS / len(board.partitions))
-        _make_changes(board, Changes(board, number, receiver, price[number] ** thrift, least_gain, once=True))
 
 
 def _choose_hot(board: Board, worth: Floats) -> Places:

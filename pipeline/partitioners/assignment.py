@@ -25,7 +25,11 @@ def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) 
     if strategy.hash is None:
         return np.full(len(keys), NO_PARTITION, dtype=np.int32)
     is_key = find_keys(keys)
-    hashes = hash_keys(_prepare_keys(strategy.form, keys), strategy.hash)
+    prepared = keys
+    if strategy.form in {KeyForm.BASE64, KeyForm.DECIMALS}:
+        raw = keys.cast(pa.large_binary()).to_pylist()
+        prepared = pa.array([None if key is None else strategy.form.prepare(key) for key in raw], pa.large_binary())
+    hashes = hash_keys(prepared, strategy.hash)
     is_text = hashes.is_hashed
     if strategy.form is KeyForm.TEXT and strategy.hash is not HashName.JAVA_STRING:
         is_text = hash_keys(keys, HashName.JAVA_STRING).is_hashed
@@ -39,10 +43,3 @@ def assign_partitions(strategy: Strategy, keys: pa.Array, partition_count: int) 
             chosen = choose_partition(strategy, key, partition_count)
             partitions[rows] = NO_PARTITION if chosen is None else chosen
     return partitions
-
-
-def _prepare_keys(form: KeyForm, keys: pa.Array) -> pa.Array:
-    if form not in {KeyForm.BASE64, KeyForm.DECIMALS}:
-        return keys
-    raw = keys.cast(pa.large_binary()).to_pylist()
-    return pa.array([None if key is None else form.prepare(key) for key in raw], pa.large_binary())

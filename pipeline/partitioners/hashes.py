@@ -38,7 +38,7 @@ def java_array_hash(key: bytes) -> int:
 
 
 def xxh32(key: bytes) -> int:
-    first, second, third, _, fifth = _XXH_PRIMES
+    first, second, third, fourth, fifth = _XXH_PRIMES
     at = 0
     if len(key) >= 16:
         lanes = [first + second & _U32, second, 0, -first & _U32]
@@ -51,20 +51,15 @@ def xxh32(key: bytes) -> int:
         state = sum(_rotate(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)) & _U32
     else:
         state = fifth
-    state = _mix_xxh32_tail(state + len(key) & _U32, key[at:])
+    state = state + len(key) & _U32
+    whole = at + (len(key) - at & ~3)
+    for (word,) in struct.iter_unpack("<I", key[at:whole]):
+        state = _rotate(state + word * third & _U32, 17) * fourth & _U32
+    for byte in key[whole:]:
+        state = _rotate(state + byte * fifth & _U32, 11) * first & _U32
     state = (state ^ state >> 15) * second & _U32
     state = (state ^ state >> 13) * third & _U32
     return state ^ state >> 16
-
-
-def _mix_xxh32_tail(state: int, tail: bytes) -> int:
-    first, _, third, fourth, fifth = _XXH_PRIMES
-    whole = len(tail) & ~3
-    for (word,) in struct.iter_unpack("<I", tail[:whole]):
-        state = _rotate(state + word * third & _U32, 17) * fourth & _U32
-    for byte in tail[whole:]:
-        state = _rotate(state + byte * fifth & _U32, 11) * first & _U32
-    return state
 
 
 def _rotate(value: int, bits: int) -> int:

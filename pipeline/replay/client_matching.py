@@ -58,19 +58,15 @@ def match_sessions(
         for client, of_client in sorted(nodes[start_ms].items()):
             if known := [node for node in of_client if node.outgoing_bytes is not None]:
                 sent[client][start_ms] = {node.broker_id: node.batch_bytes for node in known}
-    kept = _choose_clients(sent)
-    return match_clients(stored, {client: loads for client, loads in sent.items() if client in kept})
-
-
-def _choose_clients(sent: Mapping[MetricsClient, Mapping[int, Mapping[int, float]]]) -> set[MetricsClient]:
-    """The clients to compare: of each instance those that sent most, so that none crowds out another's."""
+    # of each instance those that sent most, so that none crowds out another's
     sizes = {client: sum(sum(load.values()) for load in loads.values()) for client, loads in sent.items()}
     turns: Counter[str] = Counter()
     turn_of: dict[MetricsClient, int] = {}
     for client in sorted(sizes, key=lambda client: (-sizes[client], client)):
         turn_of[client] = turns[client[0]]
         turns[client[0]] += 1
-    return set(sorted(turn_of, key=turn_of.__getitem__)[:MOST_SESSIONS])
+    kept = set(sorted(turn_of, key=turn_of.__getitem__)[:MOST_SESSIONS])
+    return match_clients(stored, {client: loads for client, loads in sent.items() if client in kept})
 
 
 def match_clients(

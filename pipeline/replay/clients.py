@@ -74,7 +74,9 @@ def _choose(library: str, alike: Sequence[str], session: ProducerSession) -> Cli
 def take_version(baseline: Baseline, library: str, version: str, alike: Sequence[str] = ()) -> Baseline:
     """Gives a baseline the version that its client tells, with the first strategy of it that is `alike`, if there is one."""
     alike = alike or _list_alike(baseline.strategy or "", by_keys=False)
-    strategy = next((name for name in alike if _has(library, version, name)), None)
+    known = {} if parse_version(version) < parse_version(OLDEST[library]) else STRATEGIES
+    own = (known[name] for name in alike if name in known and known[name].client == library)
+    strategy = next((one.name for one in own if any(use.covers(version) for use in one.uses)), None)
     if strategy is None:
         note = Caveat.OTHER_VERSION.say(told=f"{library} {version}", strategy=baseline.strategy)
         return replace(baseline, assumptions=(*baseline.assumptions, note))
@@ -88,13 +90,6 @@ def take_version(baseline: Baseline, library: str, version: str, alike: Sequence
         settings={name: _take_default(library, version, name, setting) for name, setting in baseline.settings.items()},
         assumptions=tuple(one for one in baseline.assumptions if one.kind is not Caveat.CLIENTS_ALIKE),
     )
-
-
-def _has(library: str, version: str, name: str) -> bool:
-    strategy = STRATEGIES.get(name)
-    if parse_version(version) < parse_version(OLDEST[library]):
-        return False
-    return strategy is not None and strategy.client == library and any(use.covers(version) for use in strategy.uses)
 
 
 def _take_default(library: str, version: str, name: str, setting: Setting) -> Setting:
@@ -126,18 +121,17 @@ def name_zones(recording: Recording, sessions: Sessions, metrics: MetricsBySessi
         rack = session.baseline.config.get("client.rack", ANY_RACK)
         if rack != ANY_RACK:
             shown.setdefault(session.key, set()).add(rack)
-    return [_name_zone(recording, each, metrics[each.key].clients, shown.get(each.key, set())) for each in sessions]
-
-
-def _name_zone(
-    recording: Recording, session: ProducerSession, clients: Sequence[MetricsClient], shown: set[str]
-) -> ProducerSession:
-    ids = {client_id for _, client_id in clients}
-    found = {_find_zone(recording, session.start_ms, client) for client in clients}
-    zone, source = next(iter(found)) if len(found) == 1 else ("", ZoneSource.UNKNOWN)
-    if not zone and len(shown) == 1:
-        zone, source = next(iter(shown)), ZoneSource.RACK_AWARE
-    return replace(session, client_id=next(iter(ids)) if len(ids) == 1 else None, zone=zone, zone_source=source)
+    named = []
+    for session in sessions:
+        clients, racks = metrics[session.key].clients, shown.get(session.key, set())
+        ids = {client_id for _, client_id in clients}
+        found = {_find_zone(recording, session.start_ms, client) for client in clients}
+        zone, source = next(iter(found)) if len(found) == 1 else ("", ZoneSource.UNKNOWN)
+        if not zone and len(racks) == 1:
+            zone, source = next(iter(racks)), ZoneSource.RACK_AWARE
+        client_id = next(iter(ids)) if len(ids) == 1 else None
+        named.append(replace(session, client_id=client_id, zone=zone, zone_source=source))
+    return named
 
 
 def _find_zone(recording: Recording, start_ms: int, client: MetricsClient) -> tuple[str, ZoneSource]:

@@ -60,23 +60,21 @@ def draw_leaders(known: Mapping[int, int], broker_ids: Sequence[int], topic: str
     for partition in range(kept):
         leaders[:, partition] = index_of.get(known.get(partition, -1), -1)
     if draws > 1:
-        leaders[:, kept:] = _draw_all(len(brokers), partition_count - kept, f"{topic} {partition_count}")
+        leaders[:, kept:] = _draw(len(brokers), partition_count - kept, f"{topic} {partition_count}")
     return DrawnLeaders(brokers, leaders)
 
 
 @lru_cache(maxsize=1024)  # windows and candidates of one count ask alike
-def _draw_all(broker_count: int, count: int, seed: str) -> Ints:
-    leaders = np.array([_draw(broker_count, count, derive_stream(draw, "placement", seed)) for draw in range(DRAWS)])
+def _draw(broker_count: int, count: int, seed: str) -> Ints:
+    leaders = np.empty((DRAWS, count), np.int64)
+    for draw in range(DRAWS):
+        stream, drawn = derive_stream(draw, "placement", seed), list[int]()
+        while len(drawn) < count:
+            order = list(range(broker_count))
+            for last in range(broker_count - 1, 0, -1):  # Fisher and Yates
+                other = draw_index(stream, len(drawn) + last, last + 1)
+                order[last], order[other] = order[other], order[last]
+            drawn += order
+        leaders[draw] = drawn[:count]
     leaders.flags.writeable = False
     return leaders
-
-
-def _draw(broker_count: int, count: int, stream: int) -> list[int]:
-    drawn: list[int] = []
-    while len(drawn) < count:
-        order = list(range(broker_count))
-        for last in range(broker_count - 1, 0, -1):  # Fisher and Yates
-            other = draw_index(stream, len(drawn) + last, last + 1)
-            order[last], order[other] = order[other], order[last]
-        drawn += order
-    return drawn[:count]

@@ -102,7 +102,13 @@ def list_topics(
     by_topic: dict[TopicWindow, list[ProducerSession]] = defaultdict(list)
     for session in sessions:
         by_topic[session.topic_window].append(session)
-    variants = _find_variants(plan)
+    # by topic in a window and candidate: the groups that write to the topic, and what each becomes
+    variants: dict[tuple[TopicWindow, int], list[tuple[SessionGroup, GroupVariant]]] = defaultdict(list)
+    for group, of_group in zip(plan.groups, plan.variants, strict=True):
+        for topic in range(len(group.topics)):
+            for number, variant in enumerate(of_group):
+                if variant is not None:
+                    variants[group.topic_window(topic), number].append((group, variant))
     seen: set[SessionKey] = set()
     for where in sorted(recording.leaders):
         own, keys = by_topic[where], keyed.get(where)
@@ -179,17 +185,6 @@ def describe_topic(topic: TopicInput, traffic: Sequence[Row]) -> RecordedTopic:
         broker_log_sizes=dict(by_broker),
         keyless_count=keyed.keyless_count if keyed else sum(session.keyless_count for session in topic.sessions),
     )
-
-
-def _find_variants(plan: SimulationPlan) -> dict[tuple[TopicWindow, int], list[tuple[SessionGroup, GroupVariant]]]:
-    """By topic in a window and candidate: the groups that write to the topic, and what each becomes."""
-    by_topic: dict[tuple[TopicWindow, int], list[tuple[SessionGroup, GroupVariant]]] = defaultdict(list)
-    for group, variants in zip(plan.groups, plan.variants, strict=True):
-        for topic in range(len(group.topics)):
-            for number, variant in enumerate(variants):
-                if variant is not None:
-                    by_topic[group.topic_window(topic), number].append((group, variant))
-    return by_topic
 
 
 def _describe_outcome(

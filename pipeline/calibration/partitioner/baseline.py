@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.calibration.caveats import Caveat, Origin, Statement
 from pipeline.calibration.limits import HALF, LEAST_SAMPLE, MOST_STRAY
 from pipeline.calibration.partitioner import clients
-from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES, collect_bins, drop_keys, follows_keys
+from pipeline.calibration.partitioner.keyless_bins import LENGTH_BYTES, collect_bins, follows_keys
 from pipeline.calibration.partitioner.settings import (
     DEFAULT_BATCH_BYTES,
     Setting,
@@ -21,7 +21,7 @@ from pipeline.calibration.partitioner.settings import (
     measure_next,
 )
 from pipeline.calibration.partitioner.switch_rules import RuleEvidence, SwitchRule, weigh_rules
-from pipeline.calibration.session_traffic import CREATE_TIME, SessionBatches, SessionTraffic
+from pipeline.calibration.session_traffic import CREATE_TIME, NO_KEY, SessionBatches, SessionTraffic
 from pipeline.measures.chance import CHANCE_LEVEL
 from pipeline.partitioners.clients.java import IGNORES_KEYS, RACK_AWARE
 from pipeline.partitioners.registry import find_strategy
@@ -154,7 +154,8 @@ def _read_data(
     record_bytes = float(np.quantile(traffic.body_bytes, 1 - MOST_STRAY)) + LENGTH_BYTES if len(traffic) else 0.0
     batch_bytes = bound_batch_bytes(batches, measure_next(traffic, batches, record_bytes))
     full_bytes = (batch_bytes.value or batch_bytes.low + record_bytes + 1) - record_bytes
-    order = _weigh(drop_keys(traffic) if ignores_keys else traffic, batches, partition_count, batch_bytes)
+    keyless = replace(traffic, key_index=np.full(len(traffic), NO_KEY, np.int32)) if ignores_keys else traffic
+    order = _weigh(keyless, batches, partition_count, batch_bytes)
     ranked = order.rank() if order else {}
     rule = next(iter(ranked)) if order and order.event_count >= LEAST_SAMPLE else None
     refuted = order.refuted.get(rule, "") if order and rule else ""
@@ -202,7 +203,12 @@ def _judge_keys(evidence: _Evidence, key_family: str | None, partition_count: in
     """What keys alone say, where the order of batches says nothing."""
     choice = clients.choose_for_keys(key_family, evidence.linger, is_idempotent=is_idempotent)
     if choice is None:
-        return replace(evidence, reason=evidence.reason or _explain_silence(partition_count, evidence.order))
+        silence = "no record without a key, and no known hash explains the keys"
+        if partition_count < 2:
+            silence = "one partition: every partitioner does the same"
+        elif evidence.order is not None:
+            silence = f"{evidence.order.event_count} batches after another; expected {LEAST_SAMPLE} or more"
+        return replace(evidence, reason=evidence.reason or silence)
     notes = (*evidence.notes, Caveat.JAVA_ALIKE.say()) if choice.client == JAVA else evidence.notes
     runner_up = "java-sticky-2.4" if choice.strategy == "java-builtin" else ""
     reason = f"keys placed by {key_family}"
@@ -228,14 +234,6 @@ def _explain(order: RuleEvidence, rule: SwitchRule) -> str:
         f"partitions change {rule.value}{limit}: {order.broken_ratio[rule]:.1%} of {order.event_count} batches"
         f" say otherwise; {order.stay_ratio:.1%} were opened on the partition of the one before"
     )
-
-
-def _explain_silence(partition_count: int, order: RuleEvidence | None) -> str:
-    if partition_count < 2:
-        return "one partition: every partitioner does the same"
-    if order is None:
-        return "no record without a key, and no known hash explains the keys"
-    return f"{order.event_count} batches after another; expected {LEAST_SAMPLE} or more"
 
 
 def find_client_rack(traffic: SessionTraffic, batches: SessionBatches, racks: Mapping[int, str]) -> str:

@@ -1,13 +1,13 @@
 """Keyless records of a session, counted by millisecond and partition: what switching rules are distinguished by."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from pipeline.arrays import Ints
 from pipeline.calibration.limits import LEAST_SAMPLE, MOST_RECORDS, MOST_STRAY
 from pipeline.calibration.partitioner import switch_kernels as kernels
-from pipeline.calibration.session_traffic import NO_KEY, SessionBatches, SessionTraffic
+from pipeline.calibration.session_traffic import SessionBatches, SessionTraffic
 
 LENGTH_BYTES = 2  # bytes of a record's length field, a varint, for records of 64 to 8,191 bytes
 
@@ -66,8 +66,3 @@ def follows_keys(traffic: SessionTraffic) -> bool:
     is_same_key = np.diff(key[order]) == 0
     changes = (np.diff(partition[order]) != 0) & is_same_key
     return bool(is_same_key.sum() >= LEAST_SAMPLE and changes.sum() <= MOST_STRAY * is_same_key.sum())
-
-
-def drop_keys(traffic: SessionTraffic) -> SessionTraffic:
-    """The same records as if they had no keys: where no hash explains the keys, a partitioner may ignore them."""
-    return replace(traffic, key_index=np.full(len(traffic), NO_KEY, np.int32))

@@ -217,17 +217,14 @@ def infer_settings(
     if batches.codec != "none":
         settings["compression.type"] = Setting(batches.codec, Origin.INFERRED)
     if rule is SwitchRule.TIME and evidence and choice.client == LIBRDKAFKA:
-        settings |= _infer_sticky(choice, linger, evidence.limit_ms)
+        # it keeps a partition for twice linger.ms unless configured otherwise
+        limit_ms, half_ms = evidence.limit_ms, evidence.limit_ms / 2
+        if linger.low <= half_ms < linger.most:
+            source = Origin.DEFAULT if half_ms == choice.linger_ms else Origin.INFERRED
+            settings["linger.ms"] = Setting(f"{half_ms:g}", source, linger.low, linger.high)
+        else:
+            settings["sticky.partitioning.linger.ms"] = Setting(str(limit_ms), Origin.INFERRED, limit_ms, limit_ms)
     return settings
-
-
-def _infer_sticky(choice: ClientChoice, linger: Bounds, limit_ms: int) -> dict[str, Setting]:
-    """Librdkafka keeps a partition for twice linger.ms unless configured otherwise."""
-    half_ms = limit_ms / 2
-    if linger.low <= half_ms < linger.most:
-        source = Origin.DEFAULT if half_ms == choice.linger_ms else Origin.INFERRED
-        return {"linger.ms": Setting(f"{half_ms:g}", source, linger.low, linger.high)}
-    return {"sticky.partitioning.linger.ms": Setting(str(limit_ms), Origin.INFERRED, limit_ms, limit_ms)}
 
 
 def _infer_linger(choice: ClientChoice, bounds: Bounds) -> Setting:

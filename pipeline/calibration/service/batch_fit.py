@@ -5,7 +5,7 @@ From the log alone that is often not so: a broker that was saturated shows full 
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -81,12 +81,6 @@ def _bound_misfit(count: int, level: float = CHANCE_LEVEL) -> float:
     return float(chdtri(count, level))
 
 
-def _try_setup(topics: SessionTopics, models: Iterable[ServiceModel], seen: BrokerFigures, least: float) -> float:
-    """The misfit of a setup of a session, simulated."""
-    tried = list(models)
-    return measure_misfit([simulate_trial(topics, tried, seed) for seed in SEEDS], seen, least)
-
-
 def _search(
     topics: SessionTopics, models: Models, broker_id: int, seen: BrokerFigures, least: float
 ) -> tuple[Parameter, bool, Statement]:
@@ -155,7 +149,8 @@ def choose_variant(topics: SessionTopics, models: Models, start_ms: int, end_ms:
     least = float(seen.records_per_batch[seen.batch_count > 0].min(initial=math.inf))
     for strategy in (ADAPTIVE, UNIFORM):
         tried = [replace(cut[0], baseline=replace(baseline, strategy=strategy)), *cut[1:]]
-        misfits[strategy] = _try_setup(tried, models.values(), seen, least)
+        runs = [simulate_trial(tried, list(models.values()), seed) for seed in SEEDS]
+        misfits[strategy] = measure_misfit(runs, seen, least)
     best = min(misfits.values())
     figures = f"{misfits[ADAPTIVE]:.1f} if adaptive, {misfits[UNIFORM]:.1f} if uniform"
     reason = f"{baseline.reason}; shares and batches have a misfit of {figures}"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pipeline.arrays import Flags, Floats, Ints
 from pipeline.partitioners.hashes import Mask, place_hashes
 from pipeline.partitioners.strategy import KeyRule
-from pipeline.replay.keyed.plan import HashColumn, KeyAssignment, KeyedPlan
+from pipeline.replay.keyed.plan import HashColumn, KeyedPlan
 from pipeline.replay.keyed.sums import (
     KEYS,
     NAMED,
@@ -103,7 +103,11 @@ def replay_bucket(
             here = slice(bounds[pair], bounds[pair + 1])
             sums_of[pair], heaviest[pair] = _describe_recorded(entries, here, keys)
             for number, assignment in enumerate(plan.topics[topic].assignments):
-                users[_rule_of(assignment, window)][pair].append(number)
+                function, count = assignment.function, assignment.partition_counts[window]
+                mask = function.mask if function else Mask.NOTHING
+                # equal for strategies of one family that are asked for one partition count
+                rule = _Rule(assignment.columns[window], count, mask, function is None, assignment.empty_key)
+                users[rule][pair].append(number)
     chosen_of_top: dict[int, dict[int, NDArray[np.int32]]] = defaultdict(dict)
     for rule, by_pair in users.items():
         for pair, assigned, chosen in _assign_pairs(entries, keys, rule, list(by_pair), heaviest):
@@ -111,7 +115,9 @@ def replay_bucket(
                 sums_of[pair].assigned[number], chosen_of_top[pair][number] = assigned, chosen
     for pair, sums in sums_of.items():
         partitions = np.array([chosen_of_top[pair][number] for number in sorted(chosen_of_top[pair])]).T
-        sums.top_keys = _describe_top_keys(entries, keys, heaviest[pair], partitions)
+        names = (f"{key:016x}" for key in keys.ids[entries.keys[heaviest[pair]]].tolist())
+        amounts = (amount[heaviest[pair]].astype(np.int64).tolist() for amount in (entries.records, entries.sizes))
+        sums.top_keys = [TopKey(*of_key) for of_key in zip(names, *amounts, partitions, strict=True)]
         yield *divmod(int(pairs[pair]), len(plan.window_starts_ms)), sums
 
 
@@ -193,19 +199,6 @@ def _describe_recorded(entries: _Entries, here: slice, keys: _Keys) -> tuple[Top
     candidates = np.flatnonzero(sizes >= least)
     order = np.lexsort((ids[candidates], -sizes[candidates]))
     return TopicSums({NAMED: cells}, KeyTotals(*map(int, totals))), here.start + candidates[order][:TOP_KEY_COUNT]
-
-
-def _describe_top_keys(entries: _Entries, keys: _Keys, heaviest: Ints, partitions: NDArray[np.int32]) -> list[TopKey]:
-    names = (f"{number:016x}" for number in keys.ids[entries.keys[heaviest]].tolist())
-    amounts = (amount[heaviest].astype(np.int64).tolist() for amount in (entries.records, entries.sizes))
-    return [TopKey(*of_key) for of_key in zip(names, *amounts, partitions, strict=True)]
-
-
-def _rule_of(assignment: KeyAssignment, window: int) -> _Rule:
-    """Equal for strategies of one family that are asked for one partition count."""
-    function, count = assignment.function, assignment.partition_counts[window]
-    mask = function.mask if function else Mask.NOTHING
-    return _Rule(assignment.columns[window], count, mask, function is None, assignment.empty_key)
 
 
 def _assign_pairs(

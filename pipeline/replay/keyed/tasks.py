@@ -58,25 +58,20 @@ def replay_keys(
         parts: dict[str, list[Columns]] = defaultdict(list)
         for row in rows.to_pylist():
             parts[row["kind"]].append(pickle.loads(row["columns"]))  # noqa: S301 - our own, of this job
-        sums = list(_sum_bucket(plan, {kind: _concatenate(packed_sums) for kind, packed_sums in parts.items()}))
+        bucket = {
+            kind: {name: np.concatenate([part[name] for part in of_kind]) for name in of_kind[0]}
+            for kind, of_kind in parts.items()
+        }
+        hashes, answers = bucket.pop(HASHES, {}), bucket.pop(ANSWERS, {})
+        sums: list[tuple[int, int, TopicSums]] = []
+        for kind, columns in bucket.items():
+            is_named = kind == NAMED
+            sums += replay_bucket(plan, columns, hashes, answers) if is_named else sum_unassigned(plan, kind, columns)
         return pa.table({"sums": pa.array([pickle.dumps(sums)], pa.binary())})
 
     packed = map_tasks(spark, files, pack, _PACKED)
     packed_sums = packed.groupBy("bucket").applyInArrow(replay, "sums binary").toArrow()
     return merge_sums(one for sums in packed_sums["sums"] for one in pickle.loads(sums.as_py()))  # noqa: S301 - made by our tasks
-
-
-def _sum_bucket(plan: KeyedPlan, rows: dict[str, Columns]) -> Iterator[tuple[int, int, TopicSums]]:
-    hashes, answers = rows.pop(HASHES, {}), rows.pop(ANSWERS, {})
-    for kind, columns in rows.items():
-        if kind == NAMED:
-            yield from replay_bucket(plan, columns, hashes, answers)
-        else:
-            yield from sum_unassigned(plan, kind, columns)
-
-
-def _concatenate(parts: Sequence[Columns]) -> Columns:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:

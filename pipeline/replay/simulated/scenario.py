@@ -12,7 +12,7 @@ from pipeline.arrays import Ints
 from pipeline.calibration.service.model import fluctuate, make_broker, vary_untimed
 from pipeline.calibration.service.trial import RUNNING_COSTS
 from pipeline.calibration.session_traffic import commits_ns
-from pipeline.config.replay import IN_USE, Candidate, CandidateBroker
+from pipeline.config.replay import IN_USE, Candidate
 from pipeline.model.window import NS_PER_MS
 from pipeline.replay.leaders import draw_leaders
 from pipeline.replay.recorded import ProducerSession
@@ -78,19 +78,16 @@ class GroupScenario:
         name = f"{self.group.start_ms} {producer.name}"
         racks = sorted({rack for rack in self.candidate.change_racks(self.group.racks).values() if rack})
         if producer.settings.client_rack == ANY_RACK and racks:
-            client_rack = self._draw_zone(racks, derive_stream(seed, "client rack", name))
+            drawn, weights = derive_stream(seed, "client rack", name), self.group.zone_weights
+            client_rack = racks[drawn % len(racks)]
+            if weights:
+                ends = list(itertools.accumulate(weights.values()))
+                client_rack = list(weights)[bisect.bisect_right(ends[:-1], drawn / _ONE * ends[-1])]
             producer = replace(producer, settings=replace(producer.settings, client_rack=client_rack))
         chance = draw_evenly(seed, Step.THREADS, name)
         coordinator = derive_stream(seed, "coordinator", name) % len(self.group.broker_ids)
         costs = settle_costs(producer.costs, round(PPM * vary_untimed(chance)))
         return replace(producer, costs=costs, coordinator=coordinator)
-
-    def _draw_zone(self, racks: Sequence[str], number: int) -> str:
-        weights = self.group.zone_weights
-        if not weights:
-            return racks[number % len(racks)]
-        ends = list(itertools.accumulate(weights.values()))
-        return list(weights)[bisect.bisect_right(ends[:-1], number / _ONE * ends[-1])]
 
     def _make_broker(self, broker_id: int, seed: int) -> scenario.SimulatedBroker:
         model = self.group.services.get(broker_id)
@@ -104,7 +101,13 @@ class GroupScenario:
             broker = make_broker(model, self.base_ms, chance=chance)
         broker = replace(broker, rack=self.candidate.change_racks(self.group.racks).get(broker_id, ""))
         change = self.candidate.brokers.get(broker_id)
-        return broker if change is None else _change_broker(broker, change)
+        if change is not None and change.capacity is not None:
+            broker = replace(broker, service=broker.service.with_capacity(change.capacity))
+        if change is not None and change.delay_ms is not None:
+            delay_ns = round(change.delay_ms * NS_PER_MS)
+            oversleep = MEASURED_OVERSLEEP if delay_ns else ZERO
+            broker = replace(broker, delay_ns=Steps.constant(delay_ns), oversleep_ns=oversleep)
+        return broker
 
 
 def lay_out_group(
@@ -142,13 +145,3 @@ def _list_commits(session: ProducerSession, sent: SessionArrivals, commit_every:
         return sent.due_ns[int(count) - 1 :: int(count)] + 1
     step_ns = int(count) * NS_PER_MS
     return (np.unique(sent.due_ns // step_ns) + 1) * step_ns
-
-
-def _change_broker(broker: scenario.SimulatedBroker, change: CandidateBroker) -> scenario.SimulatedBroker:
-    if change.capacity is not None:
-        broker = replace(broker, service=broker.service.with_capacity(change.capacity))
-    if change.delay_ms is not None:
-        delay_ns = round(change.delay_ms * NS_PER_MS)
-        oversleep = MEASURED_OVERSLEEP if delay_ns else ZERO
-        broker = replace(broker, delay_ns=Steps.constant(delay_ns), oversleep_ns=oversleep)
-    return broker

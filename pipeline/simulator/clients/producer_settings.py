@@ -76,7 +76,9 @@ def resolve_producer(
     if client in _OTHERS:
         return _resolve_other(read, strategy)
     codec_name = "compression.type" if client == JAVA else "compression.codec"
-    codec = _check_codec(read) if client == JAVA else str(read.values[codec_name])
+    codec, java_codecs = str(read.values[codec_name]), _JAVA_CODECS if read.number >= (2, 1) else _JAVA_CODECS[:-1]
+    if client == JAVA and codec not in java_codecs:
+        raise read.refuse(codec_name, join_options(java_codecs))
     chosen = strategy or (_choose_java_strategy(read) if client == JAVA else _choose_librdkafka_strategy(read))
     known = [name for name in (*PLACEMENTS, *HASHED_ALWAYS) if name.startswith("java") == (client == JAVA)]
     if chosen not in known:
@@ -133,14 +135,6 @@ def _choose_java_strategy(read: ProducerConfiguration) -> str:
         raise WrongSettingError("partitioner.class", f"{JAVA} {read.version} has no {setting}")
     advice = "For a class of your own give `strategy`, the nearest of those the simulator knows"
     raise read.refuse("partitioner.class", f"{join_options(_JAVA_CLASSES)}. {advice}")
-
-
-def _check_codec(read: ProducerConfiguration) -> str:
-    codec = str(read.values["compression.type"])
-    names = _JAVA_CODECS if read.number >= (2, 1) else _JAVA_CODECS[:-1]
-    if codec not in names:
-        raise read.refuse("compression.type", join_options(names))
-    return codec
 
 
 def _resolve_java(read: ProducerConfiguration, strategy: str) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from pipeline.simulator.scenario.scenario import (
     Producer,
     Recorded,
     Scenario,
-    Traffic,
 )
 
 if TYPE_CHECKING:
@@ -107,7 +106,29 @@ def lay_out(scenario: Scenario, seed: int, *, traces: bool, fed_record_count: in
     traffic = [(owner, one) for owner, producer in enumerate(scenario.producers) for one in producer.traffic]
     recorded_count = 0
     for number, (owner, one) in enumerate(traffic, start=1):
-        _fill_thread(layout, number, owner, one)
+        arrivals, starts = one.arrivals, accumulate(target.weight for target in one.targets)
+        ignores_keys = layout.scenario.producers[owner].settings.ignores_keys
+        targets = [
+            (
+                weight,
+                owner * layout.topic_count + target.topic,
+                target.partition if target.is_explicit or not ignores_keys else KEYLESS,
+                measure_body_bytes(target.key_bytes, 0) - _EMPTY_VALUE_BYTES,
+            )
+            for weight, target in zip(starts, one.targets, strict=True)
+        ]
+        is_recorded = isinstance(arrivals, Recorded)
+        layout.fill(
+            layout.threads[number],
+            *((one,) if is_recorded else (one, arrivals)),
+            number=number - 1,
+            clock=len(layout.producers) * (layout.broker_count + 1) + number,
+            producer=owner,
+            kind=_KINDS[type(arrivals)],
+            recorded_count=len(arrivals.due_ns) if isinstance(arrivals, Recorded) else 0,
+            fed_count=0 if is_recorded else state.ALL_FED,
+            **layout.put("target", "targets", targets),
+        )
         if isinstance(one.arrivals, Recorded):
             recorded_count += min(fed_record_count, len(one.arrivals.due_ns))
     return _gather(layout, recorded_count, traces=traces)
@@ -187,32 +208,6 @@ def _fill_connections(layout: _Layout) -> None:
         if producer.settings.client_rack:
             rows["is_in_rack"][rows["producer"] == number] = racks == producer.settings.client_rack
     rows["ready_ms"] = rows["drain_ms"] = -1
-
-
-def _fill_thread(layout: _Layout, number: int, owner: int, traffic: Traffic) -> None:
-    arrivals, starts = traffic.arrivals, accumulate(target.weight for target in traffic.targets)
-    ignores_keys = layout.scenario.producers[owner].settings.ignores_keys
-    targets = [
-        (
-            weight,
-            owner * layout.topic_count + target.topic,
-            target.partition if target.is_explicit or not ignores_keys else KEYLESS,
-            measure_body_bytes(target.key_bytes, 0) - _EMPTY_VALUE_BYTES,
-        )
-        for weight, target in zip(starts, traffic.targets, strict=True)
-    ]
-    is_recorded = isinstance(arrivals, Recorded)
-    layout.fill(
-        layout.threads[number],
-        *((traffic,) if is_recorded else (traffic, arrivals)),
-        number=number - 1,
-        clock=len(layout.producers) * (layout.broker_count + 1) + number,
-        producer=owner,
-        kind=_KINDS[type(arrivals)],
-        recorded_count=len(arrivals.due_ns) if isinstance(arrivals, Recorded) else 0,
-        fed_count=0 if is_recorded else state.ALL_FED,
-        **layout.put("target", "targets", targets),
-    )
 
 
 def _gather(layout: _Layout, recorded_count: int, *, traces: bool) -> state.Simulation:

@@ -43,7 +43,6 @@ class _Exponential(Section):
 
 
 _NUMBER = TypeAdapter(Number)
-_EXPONENTIAL = TypeAdapter(_Exponential)
 _QUANTILES = TypeAdapter(dict[Share, Number])
 
 
@@ -53,7 +52,7 @@ def _read_quantity(value: Any, unit: int) -> Distribution:  # noqa: ANN401  (wha
     if not isinstance(value, dict):
         return Distribution.constant(round(_NUMBER.validate_python(value) * unit))
     if "exponential" in value:
-        mean = _EXPONENTIAL.validate_python(value).exponential
+        mean = _Exponential.model_validate(value).exponential
         return Distribution.exponential(max(1, round(mean * unit)))
     points = tuple((p, round(number * unit)) for p, number in _QUANTILES.validate_python(value).items())
     rises = all(p < q and low <= high for (p, low), (q, high) in pairwise(points))
@@ -88,8 +87,6 @@ class _SeriesFile(Section):
 
 _MILLISECONDS = TypeAdapter(Milliseconds)
 _SCHEDULE = TypeAdapter(tuple[_Step, ...])
-_SERIES = TypeAdapter(_Series)
-_SERIES_FILE = TypeAdapter(_SeriesFile)
 _CSV_ROW = TypeAdapter(tuple[Seconds, Number])
 
 
@@ -101,8 +98,8 @@ def _read_delay(value: Any, info: ValidationInfo) -> Steps:  # noqa: ANN401  (wh
     if not isinstance(value, dict):
         return Steps.constant(round(_MILLISECONDS.validate_python(value) * MS))
     if "file" in value:
-        return _make_steps(_read_csv(_SERIES_FILE.validate_python(value, context=info.context).file))
-    series = _SERIES.validate_python(value)
+        return _make_steps(_read_csv(_SeriesFile.model_validate(value, context=info.context).file))
+    series = _Series.model_validate(value)
     every_ns = round(series.every_s * SECOND)
     return _make_steps([(index * every_ns, ms) for index, ms in enumerate(series.ms)])
 

@@ -72,22 +72,19 @@ def _read_scenario(file: YamlFile) -> ScenarioFile:
     path = Path(file.name)
     section = file.validate(ScenarioSection, context={"folder": path.parent})
     try:
-        return _build(section, section.name or path.stem)
+        name = section.name or path.stem
+        broker_ids = [broker.id for broker in section.cluster.brokers]
+        topics = build_topics(section.topics, broker_ids)
+        variants, problems = [], Problems()
+        if section.variants is None:
+            variants.append(_build_variant(section, VariantSection(name=AS_CONFIGURED), (), topics, name))
+        for number, variant in enumerate(section.variants or ()):
+            with problems.at():
+                variants.append(_build_variant(section, variant, ("variants", number), topics, name))
+        problems.check()
+        return ScenarioFile(name, section.summary, tuple(variants), section.evidence)
     except WrongValuesError as error:
         raise file.error(error.problems) from error
-
-
-def _build(section: ScenarioSection, name: str) -> ScenarioFile:
-    broker_ids = [broker.id for broker in section.cluster.brokers]
-    topics = build_topics(section.topics, broker_ids)
-    variants, problems = [], Problems()
-    if section.variants is None:
-        variants.append(_build_variant(section, VariantSection(name=AS_CONFIGURED), (), topics, name))
-    for number, variant in enumerate(section.variants or ()):
-        with problems.at():
-            variants.append(_build_variant(section, variant, ("variants", number), topics, name))
-    problems.check()
-    return ScenarioFile(name, section.summary, tuple(variants), section.evidence)
 
 
 def _build_variant(
