@@ -36,12 +36,13 @@ with DAG(
 
     @task.short_circuit
     def is_bearable(answer: Any, params: Any = None) -> bool:
-        """Whether each broker's share ratio is known and within the limit, and every partition has a leader."""
+        """Whether each broker's share ratio is known and within the limit, and every partition has a leader and takes acks=all."""
         left = [broker for broker in answer["brokers"] if broker["broker_id"] != params["lose_broker"]]
         ratios = [broker["changed_share_ratio"] for broker in left]
-        print(f"then {ratios}, no leader for {answer['leaderless']}, {answer['not_judged']}")  # noqa: T201  # the task's log
+        refused = [*answer["leaderless"], *answer["below_min_isr"]]
+        print(f"then {ratios}, records are refused by {refused}, {answer['not_judged']}")  # noqa: T201  # the task's log
         is_known = bool(ratios) and None not in ratios and not answer["not_judged"]
-        return is_known and max(ratios) <= params["most_ratio"] and not answer["leaderless"]
+        return is_known and max(ratios) <= params["most_ratio"] and not refused
 
     change = BashOperator(task_id="change", bash_command="echo 'your change here'")
 

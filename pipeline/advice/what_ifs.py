@@ -51,6 +51,11 @@ class PlacedCluster:
     def leaderless(self) -> tuple[PlacedPartition, ...]:
         return tuple(partition for partition in self.partitions if partition.leader_id < 0)
 
+    @property
+    def below_min_isr(self) -> tuple[PlacedPartition, ...]:
+        led = (partition for partition in self.partitions if partition.leader_id >= 0)
+        return tuple(partition for partition in led if len(partition.in_sync) < partition.least_in_sync)
+
 
 def pin_following(cluster: PlacedCluster, keyed: Collection[str]) -> PlacedCluster:
     """The cluster with all partitions pinned whose records are not placed by keys: their load follows the broker."""

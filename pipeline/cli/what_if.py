@@ -178,6 +178,7 @@ def _describe(now: PlacedCluster, foreseen: Foreseen, follows: tuple[int, ...]) 
         "changed_head_room_ratio": _head_room(then_ratios) if then_ratios else None,
         "moved_bytes": then.moved_bytes,
         "leaderless": [f"{one.topic}-{one.partition}" for one in then.leaderless],
+        "below_min_isr": [f"{one.topic}-{one.partition}" for one in then.below_min_isr],
         "plan": {
             "kind": plan.kind,
             "moved_partition_count": len(plan.moves),
@@ -210,13 +211,24 @@ def as_table(documents: list[dict[str, Any]]) -> str:
             _known(one["changed_head_room_ratio"], format_percent),
             format_bytes(one["moved_bytes"]),
             f"{len(one['leaderless']):,}",
+            f"{len(one['below_min_isr']):,}",
             format_bytes(one["plan"]["moved_bytes"]),
             _known(one["plan"]["peak_ratio"], format_ratio),
         )
         for one in documents
         for highest in [[b["changed_share_ratio"] for b in one["brokers"] if b["changed_share_ratio"] is not None]]
     ]
-    head = ("what if", "highest", "usable now", "then", "copied", "leaderless", "the plan copies", "highest")
+    head = (
+        "what if",
+        "highest",
+        "usable now",
+        "then",
+        "copied",
+        "leaderless",
+        "below min ISR",
+        "the plan copies",
+        "highest",
+    )
     return format_table(head, rows, right=frozenset(range(1, len(head)))) + "\n"
 
 
@@ -248,6 +260,9 @@ def format_what_if(document: dict[str, Any], foreseen: Foreseen, target: float) 
         lines.append(f"The reassignment copies {format_bytes(then.moved_bytes)}.")
     if then.leaderless:
         lines.append(f"Nobody leads: {format_name(join_names(document['leaderless'], 8), 600)}.")
+    if document["below_min_isr"]:
+        below = format_name(join_names(document["below_min_isr"], 8), 600)
+        lines.append(f"Below min.insync.replicas, so that acks=all is refused: {below}.")
     hurt = {(one.topic, one.partition) for one in then.hurt} - {(one.topic, one.partition) for one in then.leaderless}
     if hurt:
         stay = len(hurt - {(move.topic, move.partition) for move in plan.moves})

@@ -1,6 +1,6 @@
 """Placement of partitions and their traffic: input and result of a reassignment plan."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -19,7 +19,13 @@ class PlacedPartition:
     load_bytes: int  # bytes appended in the window: what its leader carries
     size_bytes: int  # bytes of one replica on disk: what moving it copies
     is_sized: bool = True  # False where nobody says how large it is: no plan copies it
+    least_in_sync: int = 1  # `min.insync.replicas`: with fewer in sync it refuses acks=all
     is_pinned: bool = False  # plans leave it where it is: its load follows the broker
+
+
+def read_least_in_sync(configs: Iterable[tuple[str, str]]) -> int:
+    told = dict(configs).get("min.insync.replicas", "")
+    return int(told) if told.isdecimal() and len(told) < 10 else 1  # a topic's owner may write anything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

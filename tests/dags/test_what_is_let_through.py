@@ -16,9 +16,9 @@ def deploys(at, *events):
     held = [Value(partition_key=key, extra={"demo": {"verdict": verdict, "summary": ""}}) for key, verdict in events]
     return deploy_when_healthy.dag.get_task("is_healthy").python_callable({JUDGED: held}, Value(partition_key=at))
 
-def changes(ratios, leaderless=(), not_judged=None):
+def changes(ratios, leaderless=(), not_judged=None, below=()):
     brokers = [{"broker_id": int(number), "changed_share_ratio": ratio} for number, ratio in ratios.items()]
-    answer = {"brokers": brokers, "leaderless": list(leaderless), "not_judged": not_judged}
+    answer = {"brokers": brokers, "leaderless": list(leaderless), "not_judged": not_judged, "below_min_isr": below}
     limits = {"lose_broker": 2, "most_ratio": 1.5}
     return what_if_before_a_change.dag.get_task("is_bearable").python_callable(answer, limits)
 
@@ -37,6 +37,7 @@ CASES = {
     "none is known": (False, "changes", {"2": None}),
     "one is high": (False, "changes", {"1": 1.2, "3": 1.6}),
     "the window was not judged": (False, "changes", {"1": 1.2, "3": 1.4}, [], "not judged: 2 of 3 came"),
+    "acks=all is refused then": (False, "changes", {"1": 1.2, "3": 1.4}, [], None, ["orders-0"]),
 }
 
 

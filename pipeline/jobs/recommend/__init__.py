@@ -12,7 +12,7 @@ from pipeline.config.replay import IN_USE, Candidate
 from pipeline.jobs.recommend.promises import PromiseLedger, find_keyed, read_answers
 from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.number_text import format_name
-from pipeline.model.placement import Brokers, Leaders, Partitions, PlacedPartition, PlacementBroker
+from pipeline.model.placement import Brokers, Leaders, Partitions, PlacedPartition, PlacementBroker, read_least_in_sync
 from pipeline.model.promise import Promise, PromiseScore, Recommendation
 from pipeline.model.verdict import BrokerLoad, BrokerLoads
 from pipeline.model.window import TimeWindow, Windows
@@ -223,6 +223,7 @@ def place_partitions(loads: Iterable[tuple[Any, ...]], state: Sequence[Row]) -> 
             load_bytes=carried.get(key, 0) + (by_name.get((key[0], key[2]), 0) if key[1] else 0),
             size_bytes=max((row["size_bytes"] or 0) for row in rows),
             is_sized=any(row["size_bytes"] is not None for row in rows),
+            least_in_sync=read_least_in_sync(rows[0].get("configs") or ()),
         )
         for key, unordered in sorted(replicas.items())
         for rows in [sorted(unordered, key=lambda row: row["replica_position"])]

@@ -201,6 +201,20 @@ def test_the_command_says_what_a_lost_broker_leaves(config, capsys, tmp_path):
     assert len(moves) == document["plan"]["moved_partition_count"]
 
 
+def test_partitions_that_refuse_acks_all_once_a_broker_is_lost_are_told(tmp_path, capsys):
+    """Shares were well and every partition had a leader, so the change was let through: half of the producers stood still."""
+    config = write_cluster(tmp_path)
+    state = DeltaTable(load_config(config).warehouse / "bronze" / "cluster_state")
+    strict = "map(make_array('min.insync.replicas'), make_array('2'))"
+    state.update(updates={"configs": strict}, predicate="topic = 'orders' AND partition < 2")
+    assert ask(config, capsys)["below_min_isr"] == []
+    lose = ["--lose-broker", "1"]
+    document = ask(config, capsys, *lose)
+    assert (document["below_min_isr"], document["leaderless"]) == (["orders-0", "orders-1"], [])
+    said = "Below min.insync.replicas, so that acks=all is refused: orders-0, orders-1."
+    assert said in ask(config, capsys, *lose, as_json=False)
+
+
 def test_the_command_takes_a_reassignment(config, capsys, tmp_path):
     (tmp_path / "f.json").write_text(format_reassignment([("orders", 0, (1, 2))]))
     assert ask(config, capsys, "--reassignment", str(tmp_path / "f.json"))["moved_bytes"] == 1_000
