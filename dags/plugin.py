@@ -10,7 +10,8 @@ from typing import Any
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 
-from dags.reports_page import URL_PREFIX, reports_app
+from dags.report_address import URL_PREFIX
+from dags.reports_page import reports_app
 
 _OF_RUN = f"{URL_PREFIX}/run/{{DAG_ID}}/{{RUN_ID}}"
 WRITERS = "writer"  # the pool's name, without the configuration's prefix

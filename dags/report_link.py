@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
 
-from dags.reports_page import URL_PREFIX
+from dags.report_address import URL_PREFIX
 
 
 class ReportLink(BaseOperatorLink):

@@ -9,7 +9,6 @@ from typing import Any
 from pipeline.errors import ConfigError
 from pipeline.model.window import TimeWindow, milliseconds_of, parse_instant
 
-URL_PREFIX = "/partition-health"  # below Airflow's own address
 REPORT_NAME = r"[A-Za-z0-9_-]{1,80}-\d{4}-\d{2}-\d{2}T\d{2}-\d{2}Z\.html"
 DATA_DOCS_NAME = r"data-docs/[A-Za-z0-9_-]{1,80}/[a-z_.-]{1,80}\.html"
 DAGS_OF_WINDOWS = ("ingest", "replay", "health")  # without the configuration's prefix, health last

@@ -1,13 +1,17 @@
 """Secrets of sources from Airflow's connections: what the configuration names and the environment lacks."""
 
+from __future__ import annotations
+
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook, get_current_context
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.environment import provide_secrets, variable
+
+if TYPE_CHECKING:
+    from pipeline.config.pipeline_config import PipelineConfig
 
 
 class SecretHook(BaseHook):
