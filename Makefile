@@ -80,7 +80,7 @@ ranges: $(READY) ## unit tests with the lowest and the newest versions that pypr
 sbom: $(READY) ## what is installed with the product, and under which licences, as CycloneDX
 	@$(BIN)/python .ci/sbom.py $(ARGS)
 
-PROJECT = $(addprefix tests/unit/project/test_,columns.py docs.py locks.py size.py)
+PROJECT = $(addprefix tests/unit/project/test_,columns.py docs.py import_circles.py locks.py size.py)
 check: $(READY) ## format, lint, types, import contracts, unused code, columns, sizes, papers, shell scripts
 	@failed=; \
 	for tool in "ruff format --check --quiet" "ruff check --quiet" "mypy --no-error-summary" "lint-imports --no-logo" \
