@@ -218,17 +218,7 @@ def as_table(documents: list[dict[str, Any]]) -> str:
         for one in documents
         for highest in [[b["changed_share_ratio"] for b in one["brokers"] if b["changed_share_ratio"] is not None]]
     ]
-    head = (
-        "what if",
-        "highest",
-        "usable now",
-        "then",
-        "copied",
-        "leaderless",
-        "below min ISR",
-        "the plan copies",
-        "highest",
-    )
+    head = ("what if", "highest", "usable now", "then", "copied", "leaderless", "below ISR", "plan copies", "highest")
     return format_table(head, rows, right=frozenset(range(1, len(head)))) + "\n"
 
 
@@ -258,11 +248,9 @@ def format_what_if(document: dict[str, Any], foreseen: Foreseen, target: float) 
         lines.append(_describe_following(document, then))
     if then.moved_bytes:
         lines.append(f"The reassignment copies {format_bytes(then.moved_bytes)}.")
-    if then.leaderless:
-        lines.append(f"Nobody leads: {format_name(join_names(document['leaderless'], 8), 600)}.")
-    if document["below_min_isr"]:
-        below = format_name(join_names(document["below_min_isr"], 8), 600)
-        lines.append(f"Below min.insync.replicas, so that acks=all is refused: {below}.")
+    below = "Below min.insync.replicas, so that acks=all is refused"
+    for said, named in ("Nobody leads", document["leaderless"]), (below, document["below_min_isr"]):
+        lines += [f"{said}: {format_name(join_names(named, 8), 600)}."] if named else []
     hurt = {(one.topic, one.partition) for one in then.hurt} - {(one.topic, one.partition) for one in then.leaderless}
     if hurt:
         stay = len(hurt - {(move.topic, move.partition) for move in plan.moves})
