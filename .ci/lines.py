@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 55_627
-LEAST_LOGIC_PERCENT = 46.2
+MOST_LINES = 55_111
+LEAST_LOGIC_PERCENT = 46.6
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 
 
