@@ -54,7 +54,7 @@ class PlacedCluster:
     @property
     def below_min_isr(self) -> tuple[PlacedPartition, ...]:
         led = (partition for partition in self.partitions if partition.leader_id >= 0)
-        return tuple(partition for partition in led if len(partition.in_sync) < partition.least_in_sync)
+        return tuple(one for one in led if len(one.in_sync) < min(one.least_in_sync, len(one.replicas)))
 
 
 def pin_following(cluster: PlacedCluster, keyed: Collection[str]) -> PlacedCluster:

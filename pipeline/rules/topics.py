@@ -109,7 +109,8 @@ TOPIC_RULES = (
             unknown=(*_UNKNOWN, "unknown_min_isr_count"),
         ),
         advice="Bring the missing replicas back; lower `min.insync.replicas` only if losing records is worse than waiting.",
-        doc="partitions with fewer in-sync replicas than `min.insync.replicas`", severity="critical",
+        doc="partitions with fewer in-sync replicas than `min.insync.replicas`, or than replicas if these are fewer (as Kafka counts from 3.7 on)",
+        severity="critical",
     ),
     Rule(
         name="leaderless", limit=1, k=1, n=1, meaning="partitions have no leader",

@@ -125,10 +125,12 @@ def count_replicas(cluster_state: pa.Table, away: Collection[int] = ()) -> pl.Da
         pl.col("is_compacted").max(),
     )  # fmt: skip  # a chain on one line, its sums one a line
     out, is_known = pl.col("out"), pl.col("is_known")
+    # from 3.7 on Kafka asks for no more in sync than there are replicas: `Partition.effectiveMinIsr`
+    least_in_sync = pl.when(pl.col("least") > pl.col("replicas")).then("replicas").otherwise("least")
     counted = {
         # replicas that a running reassignment adds are behind by nature
         "under_replicated_count": (out > 0) & ~pl.col("reassigning"),
-        "below_min_isr_count": (is_known | (out > 0)) & (pl.col("replicas") - out < pl.col("least")),
+        "below_min_isr_count": (is_known | (out > 0)) & (pl.col("replicas") - out < least_in_sync),
         "leaderless_count": is_known & (pl.col("leader_id") < 0),  # else who led is not known
         "reassigning_count": pl.col("reassigning"),
         "not_preferred_count": pl.col("not_preferred"),

@@ -70,6 +70,15 @@ def test_partitions_without_another_replica_in_sync_are_led_by_nobody():
     assert changed.loads == {1: 100, 2: 0}
 
 
+def test_no_partition_needs_more_in_sync_than_it_has_replicas():
+    """Each partition with one replica was said to refuse acks=all under a `min.insync.replicas` of 2, which Kafka 3.7 takes."""
+    partitions = [replace(place(number, of), least_in_sync=2) for number, of in enumerate([(0,), (0, 1), (0, 1, 2)])]
+    cluster = PlacedCluster(partitions=tuple(partitions), brokers=STANDING)
+    assert cluster.below_min_isr == ()
+    lost = change_cluster(cluster, ClusterChange(lost=frozenset({1})))
+    assert [one.partition for one in lost.below_min_isr] == [1]
+
+
 @pytest.mark.parametrize("takes", [True, False])
 def test_no_replica_goes_where_kafka_places_none_or_racks_are_not_known(takes):
     brokers = (*STANDING, PlacementBroker(broker_id=3, rack="c", takes_replicas=takes))

@@ -46,7 +46,8 @@ def test_leaderless_partitions_and_replicas_that_differ_in_size(rows, leaderless
         (replicas(0, (1, 1)), (1,), 1, 0, 1),  # seen in sync, and dead at the window's end
         (replicas(0, (1, 1)), (5,), 0, 0, 0),
         (replicas(0, (1, 1), min_insync_replicas="2"), (1,), 1, 1, 1),
-        (replicas(0, (1, 1), min_insync_replicas="3"), (), 0, 1, 0),
+        (replicas(0, (1, 1), min_insync_replicas="3"), (), 0, 0, 0),  # Kafka asks for no more than there are
+        (replicas(0, (1, 1), min_insync_replicas="3"), (1,), 1, 1, 1),
         (replicas(0, (1, 1), in_sync=None, min_insync_replicas="2"), (), 0, 0, 0),  # nobody knows
         (replicas(0, (1, 1), in_sync=None, min_insync_replicas="2"), (1,), 1, 1, 1),
         (replicas(0, (1, 1), in_sync=False), (), 1, 1, 2),
