@@ -142,6 +142,9 @@ def _explain(day: forecast.DayAhead, index: int) -> str:
         reasons.append(f"its ranges held {coverage:.0%} of the history, {forecast.LEAST_COVERAGE:.0%} are needed")
     if error > forecast.MOST_ERROR_RATIO:
         reasons.append(f"it errs {error:.2f} times as much as a plain mean, {forecast.MOST_ERROR_RATIO:g} is allowed")
+    newest, most = float(day.newest_error_ratio[index]), forecast.MOST_NEWEST_ERROR_RATIO
+    if newest > most:
+        reasons.append(f"it erred {newest:.1f} times as much on the newest day as before, {most:g} is allowed")
     return "; ".join(reasons)
 
 

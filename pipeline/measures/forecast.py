@@ -15,6 +15,7 @@ DAYS_AHEAD = 7
 SEASONS = (("week", 7, 4), ("day", 1, 28))  # name, days, and over how many of them the median is taken, at most
 RANGE = (0.05, 0.95)  # nine of ten values are to be inside
 LEAST_COVERAGE, MOST_ERROR_RATIO, LEAST_TESTED_DAYS = 0.80, 0.80, 7
+MOST_NEWEST_ERROR_RATIO = 2.0  # more is a change that earlier seasons do not know, such as leaders that were moved
 
 Hours = NDArray[np.float64]
 
@@ -31,6 +32,7 @@ class DayAhead:
     coverage_ratio: Hours  # part of a half of the history inside the range that the other half gives, both ways
     error_ratio: Hours  # root mean squared error over that of a level: the mean of a week, or no growth
     tested_days: Hours
+    newest_error_ratio: Hours  # root mean squared error of the newest day that was tested, over that of those before
 
     @property
     def is_trusted(self) -> NDArray[np.bool_]:
@@ -38,6 +40,7 @@ class DayAhead:
             (self.coverage_ratio >= LEAST_COVERAGE)
             & (self.error_ratio <= MOST_ERROR_RATIO)
             & (self.tested_days >= LEAST_TESTED_DAYS)
+            & (self.newest_error_ratio <= MOST_NEWEST_ERROR_RATIO)
         )
 
 
@@ -67,6 +70,12 @@ def _forecast_day(series: Hours, known_days: Hours, day: int, day_steps: int, *,
     value = predicted[until - day_steps :]
     level_error = np.sqrt(_mean(compared**2, axis=0))
     without_error = np.where(np.isnan(level_error), np.nan, 1.0)  # untested, or a level without errors
+    is_newest = is_tested & (np.cumsum(is_tested[::-1], axis=0)[::-1] <= day_steps)
+    newest_error, earlier_error = (
+        np.sqrt(_mean(np.where(chosen_steps, residuals**2, np.nan), axis=0))
+        for chosen_steps in (is_newest, is_tested & ~is_newest)
+    )
+    without_earlier = np.where(newest_error == 0, 1.0, np.inf)
     return DayAhead(
         day=day,
         value=value,
@@ -76,6 +85,7 @@ def _forecast_day(series: Hours, known_days: Hours, day: int, day_steps: int, *,
         coverage_ratio=_cover(residuals),
         error_ratio=np.divide(errors[best, chosen], level_error, out=without_error, where=level_error > 0),
         tested_days=is_tested.sum(axis=0) / day_steps,
+        newest_error_ratio=np.divide(newest_error, earlier_error, out=without_earlier, where=earlier_error > 0),
     )
 
 

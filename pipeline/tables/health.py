@@ -153,7 +153,7 @@ FORECAST = windowed(
     double("back_test_coverage_ratio", "Part of the history that ranges made from another part of it held."),
     double("back_test_error_ratio", "Root mean squared error over that of the mean of a week (of a disk: of no growth)."),
     double("back_test_days", "Days of the history that were forecast from earlier ones.", "days"),
-    boolean("is_trusted", "The back-test is good enough to warn by: 0.8 or more, 0.8 or less, 7 days or more."),
+    boolean("is_trusted", "The back-test is good enough to warn by: 0.8 or more, 0.8 or less, 7 days or more, the newest day erred as the others."),
     string("reason", "Why not, in words; '' where it is."),
 )  # fmt: skip  # a table: short fields share a line
 

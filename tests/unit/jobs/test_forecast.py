@@ -35,6 +35,10 @@ def ratios_of(kind, hours=HOURS):
         return 1.0 + 0.5 * ((at - 57) % 168 == 0) + noise
     if kind == "noise":  # as high as the weekly peak now and then, at hours without a law
         return 1.0 + 0.5 * (rng.random(hours) < 1 / 50) + noise
+    if kind.startswith("daily"):  # until leaders were moved, so many days ago
+        days = int(kind.removeprefix("daily until ")) if kind != "daily" else 0
+        daily = np.cos((at - 20) / 24 * 2 * np.pi)
+        return np.where(at >= -24 * days, 1 + 0.05 * daily, 1.1 + 0.3 * daily) + noise
     return 1.0 + noise
 
 
@@ -90,6 +94,20 @@ def test_hours_that_lack_records_each_week_are_no_peak(tmp_path):
     write_rows(config.warehouse, "bronze.window_status", pl.DataFrame(rows))
     _, verdicts = judge(config)
     assert verdicts == []
+
+
+@pytest.mark.parametrize("days", [1, 2, 3, 4, 5, 7, 10])
+def test_no_peak_of_before_a_change_is_forecast(tmp_path, days):
+    """Leaders were moved, as a mail had advised: for days the peaks of before were forecast, and trusted."""
+    _, (verdict,) = judge(prepare(tmp_path, "daily"))
+    assert verdict.subject == "broker 0"
+    (tmp_path / "moved").mkdir()
+    run, verdicts = judge(prepare(tmp_path / "moved", f"daily until {days}"))
+    assert verdicts == []
+    shares = [row for row in run.rows(FORECAST) if row["measure"] == "share_ratio" and row["value"] >= 1.2]
+    assert {row["is_trusted"] for row in shares} == {False}
+    if days < 4:
+        assert all("times as much on the newest day as before" in row["reason"] for row in shares)
 
 
 def test_noise_whose_back_test_does_not_deserve_it_is_not_warned_of(tmp_path):
