@@ -109,9 +109,9 @@ def count_replicas(cluster_state: pa.Table, away: Collection[int] = ()) -> pl.Da
     least = _look_up(cluster_state, "min.insync.replicas", "1")
     plain = ("replica_id", "is_in_sync", "is_leader", "is_preferred_leader", "leader_id", "size_bytes")
     states = cluster_state.select((*_TOPIC, "partition", *plain)).append_column("least", least)
-    states = states.append_column("reassigning", pc.is_valid(cluster_state["reassignment"]))
+    states = states.append_column("reassignment", cluster_state["reassignment"])
     states = states.append_column("is_compacted", match_compacted(cluster_state))
-    size, is_in_sync = pl.col("size_bytes"), pl.col("is_in_sync")
+    size, is_in_sync, reassignment = pl.col("size_bytes"), pl.col("is_in_sync"), pl.col("reassignment")
     is_out = ~is_in_sync | pl.col("replica_id").is_in(list(away))
     partitions = pl.DataFrame(states).group_by(*_TOPIC, "partition").agg(
         pl.len().cast(pl.Int64).alias("replicas"),
@@ -119,7 +119,9 @@ def count_replicas(cluster_state: pa.Table, away: Collection[int] = ()) -> pl.Da
         is_in_sync.is_not_null().any().alias("is_known"),
         pl.col("least").cast(pl.Int64, strict=False).max(),
         pl.col("leader_id").min(),
-        pl.col("reassigning").any(),
+        reassignment.is_not_null().any().alias("reassigning"),
+        (reassignment.eq_missing("adding") & is_out.is_not_null()).sum().alias("adding"),
+        reassignment.eq_missing("moving").all().alias("moving"),
         (pl.col("is_leader") & ~pl.col("is_preferred_leader")).any().alias("not_preferred"),
         divide(size.max(), size.min()).alias("spread"),
         pl.col("is_compacted").max(),
@@ -128,8 +130,8 @@ def count_replicas(cluster_state: pa.Table, away: Collection[int] = ()) -> pl.Da
     # from 3.7 on Kafka asks for no more in sync than there are replicas: `Partition.effectiveMinIsr`
     least_in_sync = pl.when(pl.col("least") > pl.col("replicas")).then("replicas").otherwise("least")
     counted = {
-        # replicas that a running reassignment adds are behind by nature
-        "under_replicated_count": (out > 0) & ~pl.col("reassigning"),
+        # replicas that a running reassignment adds are behind by nature; a tool may not say which it adds
+        "under_replicated_count": (out > pl.col("adding")) & ~pl.col("moving"),
         "below_min_isr_count": (is_known | (out > 0)) & (pl.col("replicas") - out < least_in_sync),
         "leaderless_count": is_known & (pl.col("leader_id") < 0),  # else who led is not known
         "reassigning_count": pl.col("reassigning"),

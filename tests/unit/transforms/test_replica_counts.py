@@ -63,6 +63,26 @@ def test_replicas_out_of_the_in_sync_set(rows, away, under, below, lagging):
 
 
 @pytest.mark.parametrize(
+    ("reassignment", "in_sync", "away", "under"),
+    [
+        ((None, None, "adding"), (True, True, False), (), 0),  # the new one is behind by nature
+        ((None, None, "adding"), (True, False, False), (), 1),
+        ((None, None, "adding"), (True, True, False), (1,), 1),
+        ((None, None, "adding"), (None, None, None), (1,), 1),  # nobody knows of the others
+        (("removing", None, "adding"), (False, True, True), (), 0),  # as many in sync as it had, as Kafka counts
+        (("moving", "moving", "moving"), (True, True, False), (), 0),  # a tool that does not say which are new
+    ],
+)
+def test_a_reassignment_hides_no_replica_that_fell_out_of_sync(reassignment, in_sync, away, under):
+    """While the replicas of a dead broker were replaced, an incident about them was told to be resolved."""
+    rows = replicas(0, (1, 1, 1))
+    told = zip(rows, in_sync, reassignment, strict=True)
+    rows = [row | {"is_in_sync": is_in_sync, "reassignment": how} for row, is_in_sync, how in told]
+    found = count(rows, away)
+    assert (found["under_replicated_count"], found["reassigning_count"]) == (under, 1)
+
+
+@pytest.mark.parametrize(
     ("rows", "away", "unknown"),
     [
         (replicas(0, (1, 1)), (), (0, 0)),
