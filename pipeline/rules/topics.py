@@ -109,7 +109,8 @@ TOPIC_RULES = (
             unknown=(*_UNKNOWN, "unknown_min_isr_count"),
         ),
         advice="Bring the missing replicas back; lower `min.insync.replicas` only if losing records is worse than waiting.",
-        doc="partitions with fewer in-sync replicas than `min.insync.replicas`, or than replicas if these are fewer (as Kafka counts from 3.7 on)",
+        doc="partitions with fewer in-sync replicas than `min.insync.replicas`, or than replicas if these are fewer (as Kafka counts from 3.7 on). "
+        "A default in brokers' `server.properties` is on no disk: with log directories it counts as 1",
         severity="critical",
     ),
     Rule(

@@ -198,9 +198,11 @@ def _measure_topics(
         growths[topic].append((str(number), each))
     numbers = {topic: sorted(number for _, number in loads[topic]) for topic in lags if topic in loads}
     now, now_to_mean = _find_busiest(owned, loads)
-    under = {name: _find_busiest(assign_consumers(name, numbers, owned, owned), loads) for name in assignors}
-    to_mean_under = [(name, to_mean) for name, (_, to_mean) in under.items() if to_mean is not None]
     reading = Counter(topic for parts in owned.values() for topic in {topic for topic, _ in parts})
+    # of others the group committed offsets once
+    read = {topic: partitions for topic, partitions in numbers.items() if reading[topic]}
+    under = {name: _find_busiest(assign_consumers(name, read, owned, owned), loads) for name in assignors}
+    to_mean_under = [(name, to_mean) for name, (_, to_mean) in under.items() if to_mean is not None]
     for topic, of_topic in sorted(lags.items()):
         sizes = loads.get(topic, {})
         total = sum(sizes.values())
@@ -212,9 +214,9 @@ def _measure_topics(
             "idle_member_count": len(owned) - reading[topic],
             "lag_count": max(-_MOST_LAG, min(sum(known), _MOST_LAG)) if known else None,
             "lag_growth": growths[topic],
-            "busiest_ratio": now[topic] / total if total and owned else None,
+            "busiest_ratio": now[topic] / total if total and reading[topic] else None,
             "busiest_ratio_under": [
-                (name, most[topic] / total) for name, (most, _) in under.items() if total and owned
+                (name, most[topic] / total) for name, (most, _) in under.items() if total and reading[topic]
             ],
             "useful_member_count": -(-total // max(sizes.values())) if total else None,
             "group_busiest_to_mean": now_to_mean,

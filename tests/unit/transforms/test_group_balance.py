@@ -73,6 +73,16 @@ def test_assignors_differ_where_topics_are_many():
     assert [row["useful_member_count"] for row in found] == [2, 2, 1]
 
 
+def test_a_topic_that_a_group_reads_no_longer_is_dealt_out_to_nobody():
+    """Its offsets stay for a week: by them each assignor seemed to make an even group uneven, or the other way round."""
+    rows = [described(0, "a", 0, 0, "x"), described(0, "a", 1, 0, "y"), described(0, "old", 0, 9, None)]
+    reads, old = measure_groups(rows, [*loaded("a", 5, 5), *loaded("old", 90)], START).to_pylist()
+    assert reads["group_busiest_to_mean"] == 1.0
+    assert {ratio for _, ratio in reads["group_busiest_to_mean_under"]} == {1.0}
+    assert (old["member_count"], old["busiest_ratio"], old["busiest_ratio_under"]) == (0, None, [])
+    assert (old["lag_count"], old["partition_count"]) == (9, 1)
+
+
 @pytest.mark.parametrize("members_per_topic", [0, 0.5], ids=["nobody reads", "every other topic has a member"])
 def test_work_grows_as_the_topics_do(members_per_topic):
     def count_uses(topic_count):
