@@ -60,7 +60,7 @@ ZONES = Chart(
         ChartColumn("a month", "cost_per_month", "{:,.2f}".format),
     ),
     marks=(Point(lambda row: "hot" if row["is_between_zones"] else "bar", "size_bytes", format_bytes, start=0.0),),
-    legend=(("hot", "from zone to zone"), ("bar", "within a zone")),
+    legend=(("hot", "from zone to zone"), ("bar", "within a zone, or not known")),
     is_marked=lambda row: bool(row["is_between_zones"]),
 )  # fmt: skip  # a table: short fields share a line
 

@@ -181,7 +181,8 @@ def sum_fetch(window: WindowZones) -> pl.DataFrame:
     """Bytes to members of groups with a configured zone, each read once; brokers may choose the nearest replica."""
     racks, nearest = window.racks, window.nearest
     replicas: dict[tuple[str, int], set[str]] = {}
-    for topic, partition, replica_id in window.state.select("topic", "partition", "replica_id").iter_rows():
+    in_sync = window.state.filter(pl.col("is_in_sync").fill_null(value=True))
+    for topic, partition, replica_id in in_sync.select("topic", "partition", "replica_id").iter_rows():
         replicas.setdefault((topic, partition), set()).add(racks.get(replica_id, ""))
     loads: dict[tuple[str, int], list[tuple[str, int, int]]] = {}
     for topic, topic_id, partition, leader_id, size in window.led.select(*_LED, "size_bytes").iter_rows():

@@ -20,7 +20,7 @@ LED = {"topic": TEXT, "topic_id": TEXT, "partition": NUMBER, "leader_id": NUMBER
 SENT = {**LED, "producer_id": NUMBER, "producer_epoch": NUMBER, "size_bytes": NUMBER}
 SESSIONS = {"topic": TEXT, "topic_id": TEXT, "producer_id": NUMBER, "producer_epoch": NUMBER}
 SESSIONS |= {"zone": TEXT, "zone_source": TEXT, "record_count": NUMBER, "keyless_record_count": NUMBER}
-STATE = {"topic": TEXT, "topic_id": TEXT, "partition": NUMBER, "replica_id": NUMBER}
+STATE = {"topic": TEXT, "topic_id": TEXT, "partition": NUMBER, "replica_id": NUMBER, "is_in_sync": pl.Boolean}
 RACKS = {1: "a", 2: "b", 3: "c"}
 
 
@@ -36,7 +36,7 @@ def make_window(led, *, sent=(), sessions=(), keyless=10, replicas=(), racks=RAC
         traffic=of_topic(led, {**LED, "size_bytes": NUMBER}),
         sent=of_topic(sent, SENT),
         sessions=of_topic([(*row, 10, next(of_ten)) for row in sessions], SESSIONS),
-        state=of_topic(replicas, STATE),
+        state=of_topic([(*row, None)[:3] for row in replicas], STATE),
         brokers=[
             {"broker_id": broker_id, "rack": rack, "configs": [("replica.selector.class", selector)]}
             for broker_id, rack in racks.items()
@@ -153,6 +153,8 @@ MEMBER = {"topic": "t", "partition": 0, "client_id": "app", "client_host": "/10.
         ("", [(0, 1), (0, 2)], "a"),
         ("org.apache.kafka.common.replica.RackAwareReplicaSelector", [(0, 1), (0, 2)], "b"),
         ("org.apache.kafka.common.replica.RackAwareReplicaSelector", [(0, 1)], "a"),
+        # Kafka sends nobody to a replica that is not in sync, as one on a dead broker
+        ("org.apache.kafka.common.replica.RackAwareReplicaSelector", [(0, 1, True), (0, 2, False)], "a"),
     ],
 )
 def test_groups_read_from_the_leader_or_the_nearest_replica(selector, replicas, come_from):
