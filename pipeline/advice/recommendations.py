@@ -1,6 +1,7 @@
 """Recommendations for a broker above its share, ranked by what is enough, then by what it costs; docs/MEASURES.md has the order."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from pipeline.advice.following import (
 from pipeline.codec.tools.reassignment_text import format_election, format_reassignment
 from pipeline.measures.chance import NORMAL_REACH
 from pipeline.measures.reassignment import BEST_FOUND, ReassignmentPlan, plan_election, plan_leaders, plan_replicas
+from pipeline.measures.window_loads import fair_parts
 from pipeline.measures.zone_plans import rate_brokers
 from pipeline.model.number_text import format_bytes, format_ratio
 from pipeline.model.placement import Brokers, Partitions
@@ -29,7 +31,9 @@ _NONE: Scores = MappingProxyType({})
 MOST_SHOWN = 8
 MOST_ALIKE = 2
 _UNSURE, _LAST = 3, 4
+_OTHER_FAIR = 0.01  # by which fair shares differ where a broker stood for a part of the window, or left at its end
 _WORTH = 0.1  # part of a broker's excess that an action has to take away to be advised
+_PREDICTED = re.compile(" (?:The highest broker would be|The window was replayed|It does not help)")
 _PLANS = {
     "elect_preferred": (0, "elect preferred leaders", "The first replica of {} leads again; {}."),
     "move_leaders": (1, "hand over leadership", "Another in-sync replica leads {}; {}."),
@@ -77,6 +81,15 @@ def recommend(
     if hot.load_follows:
         check = check_broker(hot)
         useful.append((_order(check, hot, scores), (0, 0), check))
+    own = fair_parts(brokers).get(hot.broker_id, 0.0)
+    if hot.fair_share and abs(own / hot.fair_share - 1) > _OTHER_FAIR:
+        changed = "a broker came or went since the window began, so fair shares are others now."
+        useful = [
+            (_LAST, cost, _unpredicted(row, hot, f": {changed}"))
+            if row.action in _PLANS and row.predicted_ratio is not None
+            else (order, cost, row)
+            for order, cost, row in useful
+        ]
     useful.sort(key=lambda it: (it[0], not it[2].is_enough, it[1], round(it[2].predicted_ratio or 0, 3), it[2].action))
     alike: Counter[tuple[int, str]] = Counter()
     kept = []
@@ -117,15 +130,10 @@ def _list_to_replay(plans: Sequence[ReassignmentPlan], hot: HotBroker) -> list[R
 def _of_replayed(plan: ReassignmentPlan, hot: HotBroker, partitions: Partitions, brokers: Brokers) -> Recommendation:
     """A plan whose load does not stay with the partitions: what a replay with its leaders says of it, if anything."""
     row = _of_plan(plan, hot)
-    text = row.text.partition(" The highest broker would be")[0]
     if hot.replayed is None or hot.replayed.reason:
         why = f" ({hot.replayed.reason})" if hot.replayed is not None else ""
-        return replace(
-            row,
-            text=f"{text} Its effect is not predicted{why}: the load follows the broker, so producers of records without "
-            "keys may load whatever it leads next.",
-            **describe_ratios({}, hot),
-        )
+        follows = "the load follows the broker, so producers of records without keys may load whatever it leads next."
+        return _unpredicted(row, hot, f"{why}: {follows}")
     ratios = predict_following(move_partitions(partitions, plan.moves), brokers, hot.replayed.shares)
     found = replace(row, **describe_ratios(ratios, hot), is_replayed=True)
     peak = max(median for _, median, _ in ratios.values())
@@ -138,7 +146,15 @@ def _of_replayed(plan: ReassignmentPlan, hot: HotBroker, partitions: Partitions,
         said = f"It does not help: replayed with these leaders {stays}."
         # nobody is to carry it out
         found = replace(found, reassignment_json=None, election_json=None, rollback_json=None)
-    return replace(found, text=f"{text} {said}")
+    return replace(found, text=f"{_without_peak(row.text)} {said}")
+
+
+def _unpredicted(row: Recommendation, hot: HotBroker, why: str) -> Recommendation:
+    return replace(row, text=f"{_without_peak(row.text)} Its effect is not predicted{why}", **describe_ratios({}, hot))
+
+
+def _without_peak(text: str) -> str:
+    return _PREDICTED.split(text)[0]
 
 
 def _with_chance(row: Recommendation, hot: HotBroker) -> Recommendation:

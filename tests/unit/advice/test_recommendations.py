@@ -43,6 +43,26 @@ def test_a_figure_that_nothing_drew_has_the_range_of_chance():
 
 
 @pytest.mark.parametrize(
+    ("fair_share", "is_known"),
+    # a third broker stood all of the window; a quarter of it, and is back; or left at its end
+    [(1 / 3, True), (4 / 9, False), (1 / 2, False)],
+)
+def test_no_share_is_predicted_of_brokers_that_the_window_had_only_a_part_of(fair_share, is_known):
+    """A mail said 44.4 % of what would be a half: ratios to fair shares of after it, times the window's own one."""
+    hot = replace(HOT, fair_share=fair_share, share_ratio=2 / 3 / fair_share)
+    linger = effect("linger", 1, dict.fromkeys(range(3), (1.0, 1.0, 1.0)))
+    found = {row.action: row for row in recommend(hot, MISPLACED, BROKERS, [linger])}
+    plan = found["elect_preferred"]
+    assert (plan.predicted_ratio is not None, bool(plan.broker_ratios), plan.is_enough) == (is_known,) * 3
+    assert ("not predicted: a broker came or went" in plan.text, "would be at" in plan.text) == (not is_known, is_known)
+    assert plan.election_json is not None
+    followed = replace(hot, load_follows=True, replayed=FOLLOWED)
+    replayed = {row.action: row for row in recommend(followed, LEADERS, BROKERS, [])}["move_leaders"]
+    assert (replayed.predicted_ratio is not None, "was replayed" in replayed.text) == (is_known, is_known)
+    assert (found["replay:linger"].predicted_ratio, plan.rank) == (1.0, 1 if is_known else 2)
+
+
+@pytest.mark.parametrize(
     ("share_ratio", "predicted", "is_said"),
     [(2.07, 2.04, False), (2.07, 1.97, False), (2.07, 1.95, True), (1.15, 1.14, False), (1.15, 1.13, True)],
 )
