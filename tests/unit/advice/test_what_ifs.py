@@ -141,8 +141,12 @@ def test_a_reassignment_that_is_none_is_refused(text):
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
-    """Two topics of six partitions on three brokers, placed by keys, the newest window judged."""
-    path = write_cluster(tmp_path_factory.mktemp("what-if"))
+    return write_keyed_cluster(tmp_path_factory.mktemp("what-if"))
+
+
+def write_keyed_cluster(folder):
+    """Two topics of six partitions on three brokers, placed by keys, the newest window judged; nothing is to be replayed."""
+    path = write_cluster(folder)
     keyed = pl.DataFrame({"topic": ["orders", "clicks"], "placement": ["keys", "keys"]})
     keyed = keyed.with_columns(window_start=pl.lit(instant_of(T0_MS + 2 * HOUR_MS)))
     write_rows(load_config(path).warehouse, "gold.topic_health", keyed)
@@ -212,7 +216,7 @@ def test_the_command_says_what_a_lost_broker_leaves(config, capsys, tmp_path):
 
 def test_partitions_that_refuse_acks_all_once_a_broker_is_lost_are_told(tmp_path, capsys):
     """Shares were well and every partition had a leader, so the change was let through: half of the producers stood still."""
-    config = write_cluster(tmp_path)
+    config = write_keyed_cluster(tmp_path)
     state = DeltaTable(load_config(config).warehouse / "bronze" / "cluster_state")
     strict = "map(make_array('min.insync.replicas'), make_array('2'))"
     state.update(updates={"configs": strict}, predicate="topic = 'orders' AND partition < 2")
