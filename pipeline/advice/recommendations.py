@@ -1,7 +1,6 @@
 """Recommendations for a broker above its share, ranked by what is enough, then by what it costs; docs/MEASURES.md has the order."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,12 +27,13 @@ from pipeline.model.promise import PromiseScore, Recommendation
 
 Scores = Mapping[str, PromiseScore]
 _NONE: Scores = MappingProxyType({})
+_Told = tuple[Recommendation, str]  # an action, and what is said of its effect
 MOST_SHOWN = 8
 MOST_ALIKE = 2
 _UNSURE, _LAST = 3, 4
+_NOT_PREDICTED = "Its effect is not predicted"
 _OTHER_FAIR = 0.01  # by which fair shares differ where a broker stood for a part of the window, or left at its end
 _WORTH = 0.1  # part of a broker's excess that an action has to take away to be advised
-_PREDICTED = re.compile(" (?:The highest broker would be|The window was replayed|It does not help)")
 _PLANS = {
     "elect_preferred": (0, "elect preferred leaders", "The first replica of {} leads again; {}."),
     "move_leaders": (1, "hand over leadership", "Another in-sync replica leads {}; {}."),
@@ -69,34 +69,36 @@ def recommend(
     elif hot.replayed is not None and not hot.replayed.reason:
         followed = _list_to_replay(plans, hot)
         plans = plans[: len(plans) - len(followed)]
-    found = [(0, (_PLANS[plan.kind][0], 0), _of_plan(plan, hot)) for plan in plans]
-    known = [one for one in effects if hot.broker_id in one.ratios]
-    found += [(0 if one.is_trusted else _UNSURE, (one.cost, one.setting_count), _of_effect(one, hot)) for one in known]
-    useful = [(max(least, _order(row, hot, scores)), cost, row) for least, cost, row in found if _helps(row, hot)]
+    # what is said of a plan's effect comes last: until then it may turn out that it cannot be predicted
+    found = [(0, (_PLANS[plan.kind][0], 0), *_of_plan(plan, hot)) for plan in plans]
+    known = [(one, (one.cost, one.setting_count)) for one in effects if hot.broker_id in one.ratios]
+    found += [(0 if one.is_trusted else _UNSURE, cost, _of_effect(one, hot), "") for one, cost in known]
+    useful = [(max(it[0], _order(it[2], hot, scores)), *it[1:]) for it in found if _helps(it[2], hot)]
     useful += [
-        (_order(row, hot, scores) if _helps(row, hot) else _LAST, (_PLANS[plan.kind][0], 0), row)
+        (_order(row, hot, scores) if _helps(row, hot) else _LAST, (_PLANS[plan.kind][0], 0), row, said)
         for plan in followed
-        for row in [_of_replayed(plan, hot, partitions, brokers)]
+        for row, said in [_of_replayed(plan, hot, partitions, brokers)]
     ]
     if hot.load_follows:
         check = check_broker(hot)
-        useful.append((_order(check, hot, scores), (0, 0), check))
+        useful.append((_order(check, hot, scores), (0, 0), check, ""))
     own = fair_parts(brokers).get(hot.broker_id, 0.0)
     if hot.fair_share and abs(own / hot.fair_share - 1) > _OTHER_FAIR:
-        changed = "a broker came or went since the window began, so fair shares are others now."
+        changed = ": a broker came or went since the window began, so fair shares are others now."
         useful = [
-            (_LAST, cost, _unpredicted(row, hot, f": {changed}"))
+            (_LAST, cost, replace(row, **describe_ratios({}, hot)), _NOT_PREDICTED + changed)
             if row.action in _PLANS and row.predicted_ratio is not None
-            else (order, cost, row)
-            for order, cost, row in useful
+            else (order, cost, row, said)
+            for order, cost, row, said in useful
         ]
     useful.sort(key=lambda it: (it[0], not it[2].is_enough, it[1], round(it[2].predicted_ratio or 0, 3), it[2].action))
     alike: Counter[tuple[int, str]] = Counter()
     kept = []
-    for _, (cost, _), row in useful:
+    for _, (cost, _), row, said in useful:
         alike[cost, row.topic] += 1
         if alike[cost, row.topic] <= MOST_ALIKE:
-            kept.append(_with_score(_with_chance(row, hot), scores.get(row.action, PromiseScore())))
+            whole = replace(row, text=f"{row.text} {said}") if said else row
+            kept.append(_with_score(_with_chance(whole, hot), scores.get(row.action, PromiseScore())))
     return tuple(replace(row, rank=rank) for rank, row in enumerate(kept[:MOST_SHOWN], start=1))
 
 
@@ -127,13 +129,13 @@ def _list_to_replay(plans: Sequence[ReassignmentPlan], hot: HotBroker) -> list[R
     return [plan for plan in plans[-1:] if any(move.topic not in hot.keyed for move in plan.moves)]
 
 
-def _of_replayed(plan: ReassignmentPlan, hot: HotBroker, partitions: Partitions, brokers: Brokers) -> Recommendation:
-    """A plan whose load does not stay with the partitions: what a replay with its leaders says of it, if anything."""
-    row = _of_plan(plan, hot)
+def _of_replayed(plan: ReassignmentPlan, hot: HotBroker, partitions: Partitions, brokers: Brokers) -> _Told:
+    """A plan whose load does not stay with the partitions, and what a replay with its leaders says of its effect, if anything."""
+    row, _ = _of_plan(plan, hot)
     if hot.replayed is None or hot.replayed.reason:
         why = f" ({hot.replayed.reason})" if hot.replayed is not None else ""
         follows = "the load follows the broker, so producers of records without keys may load whatever it leads next."
-        return _unpredicted(row, hot, f"{why}: {follows}")
+        return replace(row, **describe_ratios({}, hot)), f"{_NOT_PREDICTED}{why}: {follows}"
     ratios = predict_following(move_partitions(partitions, plan.moves), brokers, hot.replayed.shares)
     found = replace(row, **describe_ratios(ratios, hot), is_replayed=True)
     peak = max(median for _, median, _ in ratios.values())
@@ -146,15 +148,7 @@ def _of_replayed(plan: ReassignmentPlan, hot: HotBroker, partitions: Partitions,
         said = f"It does not help: replayed with these leaders {stays}."
         # nobody is to carry it out
         found = replace(found, reassignment_json=None, election_json=None, rollback_json=None)
-    return replace(found, text=f"{_without_peak(row.text)} {said}")
-
-
-def _unpredicted(row: Recommendation, hot: HotBroker, why: str) -> Recommendation:
-    return replace(row, text=f"{_without_peak(row.text)} Its effect is not predicted{why}", **describe_ratios({}, hot))
-
-
-def _without_peak(text: str) -> str:
-    return _PREDICTED.split(text)[0]
+    return found, said
 
 
 def _with_chance(row: Recommendation, hot: HotBroker) -> Recommendation:
@@ -187,7 +181,8 @@ def _plans(hot: HotBroker, partitions: Partitions, brokers: Brokers) -> list[Rea
     return plans
 
 
-def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
+def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> _Told:
+    """A plan, and what is said of its effect if the load stays with the partitions."""
     count, ratios = len(plan.moves), {broker_id: (ratio, ratio, ratio) for broker_id, ratio in plan.ratios.items()}
     partitions = f"{count} partition{'' if count == 1 else 's'}"
     costs = f"copies {format_bytes(plan.moved_bytes)}" if plan.moved_bytes else "copies nothing"
@@ -199,10 +194,10 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
     is_election, moves = plan.kind == "elect_preferred", plan.moves
     after = ((move.topic, move.partition, move.new_replicas) for move in moves)
     before = ((move.topic, move.partition, move.replicas) for move in moves)
-    return Recommendation(
+    row = Recommendation(
         action=plan.kind,
         title=f"{title} of {partitions}",
-        text=f"{does.format(partitions, costs)}{found} The highest broker would be at {format_ratio(plan.peak_ratio)}. {stays}",
+        text=f"{does.format(partitions, costs)}{found}",
         topic=moves[0].topic if len({move.topic for move in moves}) == 1 else "",
         **describe_ratios(ratios, hot),
         moved_bytes=plan.moved_bytes,
@@ -211,6 +206,7 @@ def _of_plan(plan: ReassignmentPlan, hot: HotBroker) -> Recommendation:
         election_json=format_election((move.topic, move.partition) for move in moves),
         rollback_json=None if is_election else format_reassignment(before),
     )
+    return row, f"The highest broker would be at {format_ratio(plan.peak_ratio)}. {stays}"
 
 
 def _of_effect(effect: CandidateEffect, hot: HotBroker) -> Recommendation:
