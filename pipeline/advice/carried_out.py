@@ -79,9 +79,9 @@ def measure_progress(
         return CarriedOut(1 - len(left) / len(heavy)) if heavy else CarriedOut(None, "its heavy keys are not stored")
     if advice.action == CHECK_BROKER:
         return _compare_answers(int(advice.subject.removeprefix("broker ")), then, now)
-    candidate = candidates.get(advice.action.removeprefix("replay:"))
-    replayed = then.compared.get((advice.action.removeprefix("replay:"), advice.topic), {}).get("definition")
-    if candidate is None or replayed not in {None, candidate.definition}:
+    name = advice.action.removeprefix("replay:")
+    candidate, compared = candidates.get(name), then.compared.get((name, advice.topic), {})
+    if candidate is None or not candidate.was_replayed_as(compared.get("definition")):
         is_plan = not advice.action.startswith("replay:")
         return CarriedOut(None, "it does not help" if is_plan else "its candidate is no longer in the configuration")
     if candidate.partitions is not None:

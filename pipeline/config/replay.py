@@ -65,6 +65,10 @@ class Candidate(Section):
             self.model_dump(mode="json", exclude_defaults=True, exclude={"name", "topics"}), sort_keys=True
         )
 
+    def was_replayed_as(self, definition: str | None) -> bool:
+        """Whether it is still what a row was replayed by; rows of older versions do not say."""
+        return definition in {None, self.definition}
+
     def fits(self, topic: str) -> bool:
         return fits_topics(topic, self.topics)
 

@@ -85,9 +85,9 @@ def _recommend(
     partitions, brokers = load_placement(run, window)
     sizes = sum_topics(run, window)
     of_topic = ("topic", "topic_id", "heavy_key_count", "top_key_ratio", "best_peak_to_mean")
-    placed = _load_placed(run, window)
+    replayed = _load_replayed(run, window)
     fixed = list_fixed_topics(run.load(CLUSTER_STATE, (window,), ("topic", "configs", "state_source")), KAFKA_TOPICS)
-    effects = _effects(run, window, placed, shares, sizes, fixed=fixed) + candidate_effects.find_rekeyings(
+    effects = _effects(run, window, replayed, shares, sizes, fixed=fixed) + candidate_effects.find_rekeyings(
         shares,
         run.tuples(PARTITION_HEALTH, (window,), "topic", "topic_id", "leader_id", "heavy_keys_bytes"),
         [row for row in run.tuples(TOPIC_HEALTH, (window,), *of_topic) if row[0] not in fixed],
@@ -97,7 +97,7 @@ def _recommend(
     # what the replay says of brokers' shares if none were slow, under the first candidate that asks that alone
     alone = (Candidate(name=one.name, brokers_alike=True, topics=one.topics) for one in run.config.candidates)
     name = next((one.name for one, only in zip(run.config.candidates, alone, strict=True) if one == only), None)
-    alike = [row for row in placed if row["candidate"] == name and row["share"] is not None]
+    alike = [row for row in replayed[0] if row["candidate"] == name and row["share"] is not None]
     doubts = load_doubts(run, window, {row["topic"] for row in alike}, sizes, name or "")
     healed = candidate_effects.predict_healed(shares, alike, doubts, topic_bytes=sizes)
     brokers_above = [
@@ -246,27 +246,31 @@ def sum_topics(run: RunContext, window: TimeWindow) -> Counter[str]:
     return sizes
 
 
-def _load_placed(run: RunContext, window: TimeWindow) -> list[Row]:
-    """Rows of `gold.replay_brokers` but of candidates changed since, and of topics made anew in the window: no id is all of these."""
-    now = {one.name: one.definition for one in run.config.candidates}
-    replayed = run.tuples(SCENARIO_COMPARISON, (window,), "candidate", "definition")
-    changed = {name for name, definition in replayed if definition not in {None, now.get(name)}}
+_Placed = tuple[list[Row], dict[tuple[str, str], Row]]
+
+
+def _load_replayed(run: RunContext, window: TimeWindow) -> _Placed:
+    """What the replay says of brokers, without candidates changed since, and its comparisons by candidate and topic."""
+    now = {one.name: one for one in run.config.candidates}
+    compared = {(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, (window,))}
+    told = ((name, row.get("definition")) for (name, _), row in compared.items() if name in now)
+    changed = {name for name, definition in told if not now[name].was_replayed_as(definition)}
     rows = [row for row in run.rows(REPLAY_BROKERS, (window,)) if row["candidate"] not in changed]
-    ids = defaultdict(set)
+    ids = defaultdict(set)  # of a topic that was made anew in the window no id is all of it
     for row in rows:
         ids[row["topic"]].add(row["topic_id"])
-    return [row for row in rows if len(ids[row["topic"]]) == 1]
+    return [row for row in rows if len(ids[row["topic"]]) == 1], compared
 
 
 def _effects(
-    run: RunContext, window: TimeWindow, rows: list[Row], shares: BrokerLoads, sizes: Counter[str], *, fixed: set[str]
+    run: RunContext, window: TimeWindow, replayed: _Placed, shares: BrokerLoads, sizes: Counter[str], *, fixed: set[str]
 ) -> list[CandidateEffect]:
+    rows, compared = replayed
     candidates = {candidate.name: candidate for candidate in run.config.candidates}
     placed: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if not row["is_baseline"] and row["candidate"] in candidates and row["share"] is not None:
             placed[row["candidate"], row["topic"]].append(row)
-    compared = {(row["candidate"], row["topic"]): row for row in run.rows(SCENARIO_COMPARISON, (window,))}
     clients: dict[str, Counter[str]] = defaultdict(Counter)
     for topic, client, count in run.tuples(PRODUCER_SESSIONS, (window,), "topic", "client", "record_count"):
         clients[topic][client] += count
