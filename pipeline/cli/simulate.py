@@ -209,7 +209,7 @@ def _format_broker_table(summary: VariantSummary) -> str:
             _format_range(figures["bytes_share"], ".1f", 100, " %"),
             _format_range(figures["record_count"]),
             _format_range(figures["batch_count"]),
-            _format_range(figures["records_per_batch"], ".1f").partition(" ")[0],
+            _NONE if (per_batch := figures["records_per_batch"].median) is None else f"{per_batch:.1f}",
         ]
         for broker, figures in zip(summary.variant.scenario.brokers, summary.brokers, strict=True)
     ]

@@ -199,9 +199,6 @@ def _head_room(ratios: Iterable[float]) -> float:
     return min(1.0, 1 / (max(ratios) or 1.0))
 
 
-_MOST_NAMED = 5
-
-
 def as_table(documents: list[dict[str, Any]]) -> str:
     rows = [
         (
@@ -283,7 +280,7 @@ def _with_range(row: dict[str, Any], name: str) -> str:
 
 def _describe_following(document: dict[str, Any], cluster: PlacedCluster) -> str:
     topics = sorted({one.topic for one in cluster.partitions if one.is_pinned and one.load_bytes})
-    shown = join_names([*map(format_name, topics)], _MOST_NAMED)
+    shown = join_names([*map(format_name, topics)], 5)
     names = " and ".join(str(broker_id) for broker_id in document["load_follows"])
     follows = "most of what it has above its share comes with the broker, not with partitions"
     text = f"Load follows broker {names}: {follows}."

@@ -194,7 +194,7 @@ class HttpAccess(HttpLogin):
     max_bytes: int = Field(256 << 20, gt=0)
     """Most bytes of an answer, after decompression."""
     attempts: int = Field(4, ge=1, le=10)
-    """How often a request is tried, the first time included, if the answer is 429 or 5xx or there is none."""
+    """Most tries of a request, the first one included. It is tried again after 429, 5xx or no answer."""
     redirects_to: tuple[str, ...] = ()
     """Hosts (`host` or `host:port`) a redirect may lead to besides the one asked."""
 

@@ -74,10 +74,9 @@ def _choose(library: str, alike: Sequence[str], session: ProducerSession) -> Cli
 def take_version(baseline: Baseline, library: str, version: str, alike: Sequence[str] = ()) -> Baseline:
     """Gives a baseline the version that its client tells, with the first strategy of it that is `alike`, if there is one."""
     alike = alike or _list_alike(baseline.strategy or "", by_keys=False)
-    known = {} if parse_version(version) < parse_version(OLDEST[library]) else STRATEGIES
-    own = (known[name] for name in alike if name in known and known[name].client == library)
-    strategy = next((one.name for one in own if any(use.covers(version) for use in one.uses)), None)
-    if strategy is None:
+    known = [one for name in alike if (one := STRATEGIES.get(name)) is not None and one.client == library]
+    strategy = next((one.name for one in known if any(use.covers(version) for use in one.uses)), None)
+    if strategy is None or parse_version(version) < parse_version(OLDEST[library]):
         note = Caveat.OTHER_VERSION.say(told=f"{library} {version}", strategy=baseline.strategy)
         return replace(baseline, assumptions=(*baseline.assumptions, note))
     return replace(

@@ -74,7 +74,7 @@ def test_replicas_out_of_the_in_sync_set(rows, away, under, below, lagging):
     ],
 )
 def test_a_reassignment_hides_no_replica_that_fell_out_of_sync(reassignment, in_sync, away, under):
-    """While the replicas of a dead broker were replaced, an incident about them was told to be resolved."""
+    """An incident about a dead broker's replicas was mailed as resolved while they were being replaced."""
     rows = replicas(0, (1, 1, 1))
     told = zip(rows, in_sync, reassignment, strict=True)
     rows = [row | {"is_in_sync": is_in_sync, "reassignment": how} for row, is_in_sync, how in told]
