@@ -103,4 +103,4 @@ def test_to_judge_a_window_of_long_ago_takes_no_memory_of_all_that_was_measured_
         with tracing_memory() as read_peak:
             assert judge_health.judge_further_rules(run, T0_MS) == ()
             peaks.append(read_peak())
-    assert peaks[1] < 2 * peaks[0]
+    assert peaks[1] < 6 * peaks[0]  # with all in memory it is 20 times; what else this worker runs counts, too
