@@ -20,7 +20,7 @@ DAG_IDS = ("ingest", "replay", "health")
 def ran(described, capture_slice, tmp_path_factory):
     """What each DAG did over one window, and the configuration."""
     folder = tmp_path_factory.mktemp("clusters")
-    document = yaml.safe_load(capture_slice.write_config(folder).read_text())
+    document = yaml.safe_load(capture_slice.write_config(folder, spark={"engine": "sail"}).read_text())
     (well,) = document["clusters"].values()
     well["topics"] = [KEYED_TOPIC]
     (port,) = free_ports(1)
