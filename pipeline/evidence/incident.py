@@ -13,7 +13,7 @@ from pipeline.model.window import TimeWindow
 from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.runs import RunContext
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
-from pipeline.tables.health import PROMISES, RECOMMENDATIONS
+from pipeline.tables.health import PROMISES, RECOMMENDATIONS, RULE_MEASURES
 from pipeline.tables.incidents import INCIDENTS
 from pipeline.tables.replay import SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
@@ -154,7 +154,11 @@ def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Verdicts)
     if change.rule == SOURCE_ARRIVAL:
         return IncidentEvidence(**common, limits_at="freshness")
     if change.rule in run.cluster.rules:
-        rule = run.cluster.rules[change.rule].of_topic(change.subject.removeprefix("topic "))
+        at = (run.window_at(verdict.window_start_ms),)
+        topics = dict(run.tuples(RULE_MEASURES, at, "subject", "topic", where=f"rule = '{change.rule}'"))
+        rule = run.cluster.rules[change.rule].of_topic(
+            topics.get(change.subject, change.subject.removeprefix("topic "))
+        )
         common["owner"] = rule.owner or run.cluster.owner
         return IncidentEvidence(**common, limits_at=f"rules.{change.rule}")
     return _gather(run, common, verdict)

@@ -14,6 +14,7 @@ from pipeline.model.verdict import Verdict
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.gold import VERDICTS
+from pipeline.tables.health import RULE_MEASURES
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from pipeline.tables.values import row_of
 from tests.mail_parts import read_mail
@@ -110,6 +111,7 @@ def test_a_window_between_two_makes_them_one_and_says_so(tmp_path):
 def test_an_end_in_a_window_without_the_subject_is_told(tmp_path):
     """Broker 9 is well once and then gone; later a smaller k ends its incident, in a window that knows no such broker."""
     run = a_run(tmp_path)
+    ensure_tables(run.warehouse, (RULE_MEASURES,))
     one = {"rule": "late_load", "subject": "broker 9", "limit_value": 0.2, "reason": ""}
     above = {"value": 0.5, "is_above": True, "above_count": 3, "verdict": "fail"}
     rows = [

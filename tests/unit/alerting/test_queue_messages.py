@@ -11,17 +11,21 @@ import pytest
 
 from pipeline.config.mail import Mail, Webhook
 from pipeline.config.pipeline_config import PipelineConfig
+from pipeline.config.rules import RuleOverride
+from pipeline.evidence.incident import gather_evidence
 from pipeline.jobs import deliver_alerts, raise_incidents
 from pipeline.jobs.raise_incidents import queue_messages
 from pipeline.model.incident import SILENCED
 from pipeline.model.window import TimeWindow
 from pipeline.rules import SOURCE_ARRIVAL
+from pipeline.rules.rule import RuleMeasure
 from pipeline.runs import plan_runs
 from pipeline.sources.kinds.log_directories import LogDirectories
 from pipeline.storage.outbox import mark_failed
 from pipeline.storage.rows import load_rows
 from pipeline.storage.tables_on_disk import ensure_tables, table_path
 from pipeline.tables.gold import VERDICTS
+from pipeline.tables.health import RULE_MEASURES
 from pipeline.tables.incidents import ALERT_OUTBOX, INCIDENTS
 from tests.incident_rows import new_change, new_verdict
 from tests.mail_parts import attached, read_mail
@@ -248,3 +252,16 @@ def test_what_was_quiet_before_the_outbox_was_lost_stays_quiet(notify, mutes, tm
     run.config.mail.mutes.write_text("")
     raise_incidents.run(replace(run, notify=None), [judged(1, is_blind=True)])
     assert told_states(run) == []
+
+
+def test_incidents_of_a_group_that_reads_one_topic_are_its_owners(tmp_path):
+    run = a_run(tmp_path)
+    ensure_tables(run.warehouse, (RULE_MEASURES,))
+    run.cluster.rules["assignment_skew"].topics["orders"] = RuleOverride(owner="orders-team")
+    owners = []
+    for group, topic in (("group billing", "orders"), ("group audit", "")):
+        of = {"rule": "assignment_skew", "subject": group, "value": 3.0}
+        run.replace(RULE_MEASURES, [RuleMeasure(T0_MS, **of, detail="uneven", topic=topic)], run.windows)
+        verdict = new_verdict(T0_MS, limit_value=1.5, reason="uneven", **of)
+        owners.append(gather_evidence(run, new_change("new", T0_MS, limit_value=1.5, **of), [verdict]).owner)
+    assert owners == ["orders-team", run.cluster.owner]
