@@ -15,7 +15,7 @@ from pipeline.model.window_state import away_ms, state_of_window
 DiskColumns = dict[str, dict[str, int]]
 Moving = tuple[TopicPartition, int | None]
 """A partition that is being moved; with a broker, between that broker's disks."""
-TIME_CONFIGS = ("message.timestamp.type", "message.timestamp.after.max.ms")  # they say which times records may bear
+TIME_AHEAD = "message.timestamp.after.max.ms"  # how far ahead of its coming a record may be stamped
 TIERED = "remote.storage.enable"
 TOPIC_CONFIGS = ("min.insync.replicas", "cleanup.policy", "retention.ms", "retention.bytes", "segment.bytes")
 

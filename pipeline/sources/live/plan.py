@@ -17,6 +17,7 @@ import mmh3
 from pipeline.model.cluster import EarlierState
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow, Windows
+from pipeline.sources.files.cluster_rows import TIME_AHEAD
 from pipeline.sources.live import admin
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
@@ -107,9 +108,12 @@ def join_reads(earlier: Sequence[FetchRead], later: Sequence[FetchRead]) -> list
 
 
 def _ends_by_time(config: Mapping[str, str], lateness_ms: int) -> bool:
-    """Whether a topic takes no record that is further ahead than the lateness: else one ends no range."""
-    ahead = config.get("message.timestamp.after.max.ms", "")
-    return config.get("message.timestamp.type") == "LogAppendTime" or (ahead.isdecimal() and int(ahead) <= lateness_ms)
+    """Whether a topic takes no record that is further ahead than the lateness: else one ends no range.
+
+    `LogAppendTime` does not say so: a record that came before that was set bears any time.
+    """
+    ahead = config.get(TIME_AHEAD, "")
+    return ahead.isdecimal() and int(ahead) <= lateness_ms
 
 
 def _range(start: OffsetAt, end: OffsetAt | None, log_start: int, high: int, late_ms: int) -> tuple[int, int]:

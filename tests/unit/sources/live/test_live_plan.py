@@ -185,7 +185,7 @@ def plan_one(monkeypatch, *, start, config=None, log_start=0, **more):
     [
         ({**BY_CLIENTS, "message.timestamp.after.max.ms": str(LATE_MS - SPAN.end_ms)}, False, 60),
         ({**BY_CLIENTS, "message.timestamp.after.max.ms": "9223372036854775807"}, False, 100),
-        ({"message.timestamp.type": "LogAppendTime"}, False, 60),
+        ({"message.timestamp.type": "LogAppendTime"}, False, 100),  # set after that record came
         ({}, False, 100),  # Kafka before 3.6, or configs that may not be read
         ({}, True, 60),  # a sample goes by times
     ],
