@@ -42,7 +42,7 @@ def with_increases(
     """
     at, span_ms = pl.col("observed_at_ms"), pl.col("observed_at_ms") - pl.col("from_ms")
     is_gap, is_reset = pl.col("is_gap"), pl.col("is_reset")
-    share = pl.when(is_gap & (span_ms > 0)).then(pl.col("covered_ms") / span_ms).otherwise(1.0)
+    share = pl.when(is_gap).then(pl.col("covered_ms") / span_ms).otherwise(1.0)
     counts_from_zero = is_reset | (pl.col("earlier_ms").is_null() & pl.col("from_ms").is_not_null())
     into_window_ms = at - pl.col("window_start_ms")
     rises = {

@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from pipeline.errors import StorageError, TableMismatchError
+from pipeline.errors import StorageConflictError, StorageError, TableMismatchError
 from pipeline.model.window import TimeWindow
 from pipeline.stages import map_tasks
+from pipeline.storage import data_files
 from pipeline.storage.catalog import register_copies, register_tables
 from pipeline.storage.data_files import append_files, insert_missing, merge_frame, replace_windows
 from pipeline.storage.files import Scope, list_data_files
@@ -257,6 +258,15 @@ def test_who_adds_rows_to_a_version_that_is_gone_writes_nothing(tmp_path):
         assert not append_files(second, tmp_path, DATED, 0, ("c", "a"))
         assert append_files(second, tmp_path, DATED, 1, ("c", "a"))
     assert sorted(load_rows(tmp_path, DATED)["broker_id"].to_pylist()) == [1, 2]
+
+
+def test_who_always_finds_that_others_wrote_first_says_so(tmp_path, monkeypatch):
+    ensure_tables(tmp_path, [DATED])
+    monkeypatch.setattr(data_files, "append_files", lambda *_: False)
+    with on_sail() as session:
+        frame = session.createDataFrame(rows_of((0, 1, 1)).select(DATED.column_names))
+        with pytest.raises(StorageConflictError, match="other writers committed first 20 times"):
+            insert_missing(session, frame, tmp_path, DATED, Scope.of("c", windows(0)), run_id="a")
 
 
 FOUND = replace(

@@ -339,6 +339,7 @@ def test_a_promise_counts_once_as_most_windows_say():
     kept, broken = (judge(window(2, loads)) for loads in ((350, 350, 300), (600, 200, 200)))
     told = [replace(kept, window_start_ms=n) for n in range(2)] + [replace(broken, window_start_ms=2)]
     other = replace(broken, subject="broker 2")
-    assert score_actions([*told, other, judge(window(1, (1, 1, 1)), first=None)]) == {
-        "replay:linger": PromiseScore(1, 1)
+    half = [replace(each, subject="broker 3") for each in (kept, broken)]  # no majority kept it
+    assert score_actions([*told, other, *half, judge(window(1, (1, 1, 1)), first=None)]) == {
+        "replay:linger": PromiseScore(1, 2)
     }

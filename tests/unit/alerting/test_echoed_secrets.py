@@ -168,6 +168,7 @@ def test_what_is_no_secret_is_told():
     address = "https://hooks.example.com/services/T0/B0/SECRETHOOK"
     assert hide_secrets("no_service: channel_is_archived", *list_parts(address)) == "no_service: channel_is_archived"
     assert hide_secrets("no token secrethook.", *list_parts(address)) == "no token ***."
+    assert hide_secrets("no token abc-xyz.", "ABC-XYZ") == "no token ***."
 
 
 @pytest.mark.parametrize("cut", [slice(3, None), slice(None, -3), slice(5, 20)])

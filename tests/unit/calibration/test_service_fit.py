@@ -91,6 +91,15 @@ def test_a_quick_minute_is_not_taken_for_one_of_the_slow_ones_that_follow():
     assert [round(delay) for _, delay in series] == [0, 20, 20, 20, 20]
 
 
+def test_a_minute_between_two_levels_is_of_the_one_next_to_its_own():
+    """A slow broker that gets quick: the minute between holds some of both, and more of the slow one."""
+    slow, quick = (1000 / 20.54, 5 * 20.54), (137.0, 0.5)
+    nodes = [minute(number, *(slow if number < 3 else quick)) for number in range(6)]
+    nodes[3] = minute(3, 60.0, 60.0)
+    series = fit_services(nodes, [0], START_MS, START_MS + 6 * MINUTE)[0].delay_series
+    assert [round(delay) for _, delay in series] == [20, 20, 20, 20, 0, 0]
+
+
 def test_the_minute_before_the_window_only_serves_as_such():
     nodes = [minute(-1, 45.7, 109.5), minute(0, 137.8, 26.9)]
     model = fit_services(nodes, [0], START_MS, START_MS + MINUTE)[0]

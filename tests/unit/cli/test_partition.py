@@ -29,6 +29,13 @@ def test_keys_as_text_hex_empty_and_null(capsys):
     assert found[6] == (None, "java-builtin", 12, None)
 
 
+@pytest.mark.parametrize("key", ["hex:2061", "hex:610962"])
+def test_a_key_whose_text_would_not_show_all_of_it_is_shown_in_hex(capsys, key):
+    """A space that it begins with, and a tab."""
+    assert run(key, strategy="java-builtin") == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[0] == key
+
+
 def test_field_names_of_json(capsys):
     assert main(["partition", "a", "--strategy", "sarama-hash", "--partitions", "12", "--json"]) == 0
     document = [{"key_hex": "61", "strategy": "sarama-hash", "partitions": 12, "partition": 0}]

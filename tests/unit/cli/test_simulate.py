@@ -146,6 +146,12 @@ def test_plot(capsys, tiny, tmp_path):
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_plot_that_cannot_be_written(capsys, tiny, tmp_path):
+    (tmp_path / "p.png").mkdir()
+    assert main(["simulate", tiny, "--seeds", "1", "--plot", str(tmp_path / "p.png")]) == 2
+    assert f"{tmp_path}/p.png: Is a directory" in capsys.readouterr().err
+
+
 def test_list_and_schema(capsys):
     assert main(["simulate", "--list"]) == 0
     out = capsys.readouterr().out

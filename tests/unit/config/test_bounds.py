@@ -100,3 +100,9 @@ def test_what_is_sound_is_taken(tmp_path, text):
 def test_the_grace_time_follows_the_window_unless_it_is_set(tmp_path, keys, seconds):
     (tmp_path / "c.yaml").write_text(SOUND + keys)
     assert load_config(tmp_path / "c.yaml").grace.total_seconds() == seconds
+
+
+@pytest.mark.parametrize("price", [0.0, 0.02])
+def test_a_price_may_be_part_of_a_unit_of_currency_or_nothing(price, tmp_path):
+    (tmp_path / "c.yaml").write_text(SOUND.replace("]}\n", f"], zones: {{price_per_gb: {price}}}}}\n"))
+    assert load_config(tmp_path / "c.yaml").clusters["demo"].zones.price_per_gb == price

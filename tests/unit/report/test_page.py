@@ -14,7 +14,7 @@ import pytest
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
 from pipeline.report.answers import Answer
 from pipeline.report.page import gather_report, render_report
-from pipeline.report.topics import draw_heat_map
+from pipeline.report.topics import ADVICE, draw_heat_map
 from pipeline.runs import plan_runs
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import INCIDENTS
@@ -268,3 +268,8 @@ def test_a_page_of_two_clusters_has_no_id_twice(config):
 
 def test_the_configured_cluster_is_asked_for(config):
     assert f"cluster = '{CLUSTER}'" in render(gather(config)).replace("&#39;", "'")
+
+
+@pytest.mark.parametrize(("rank", "is_enough", "is_marked"), [(1, True, True), (1, False, False), (2, True, False)])
+def test_only_the_best_action_is_marked_and_only_where_it_is_enough(rank, is_enough, is_marked):
+    assert ADVICE.is_marked({"rank": rank, "is_enough": is_enough}) is is_marked

@@ -57,6 +57,8 @@ W, F, OK, N = "warn", "fail", "ok", "not_enough_traffic"
         # the one window that is not above counts in the mean: 1.13, then 1.23
         ([137, 80, 137, 137], [W, OK, W, W], [1, 1, 2, 3]),
         ([150, 110, 150, 150], [W, OK, W, F], [1, 1, 2, 3]),
+        # also one in which it got nothing: 1.00
+        ([160, 0, 160, 160], [W, OK, W, W], [1, 1, 2, 3]),
     ],
 )
 def test_verdicts_window_by_window(loads, verdicts, above_counts):
