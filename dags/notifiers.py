@@ -39,8 +39,7 @@ def describe_failure(context: Any) -> tuple[str, str]:
     ]
     if isinstance(error, BaseException) and error.__traceback__ is not None:
         lines += ["", *"".join(traceback.format_tb(error.__traceback__)).splitlines()[-TRACEBACK_LINES:]]
-    log_lines = read_tail(log_path(ti))
-    if log_lines:
+    if log_lines := read_tail(log_path(ti)):
         lines += ["", f"The last {len(log_lines)} lines of its log:", "", *log_lines]
     lines += ["", "What to do: see the triage notes of the DAG (its page in Airflow, tab Details).", ""]
     return f"[partition health] task {ti.dag_id}.{ti.task_id} failed: {windows}", "\n".join(lines)

@@ -123,8 +123,7 @@ def _show_rows(result: Any, check: CheckResult) -> Any:  # noqa: ANN401 - Great 
     shown = copy.copy(result)
     kept = {name: value for name, value in result.result.items() if "unexpected_" not in name or name in _COUNTS}
     cells = [[f"{name} {format_cell(value, _MOST_CHARACTERS)}" for name, value in row.items()] for row in check.rows]
-    rows = [", ".join(row) for row in cells]
-    if rows:
+    if rows := [", ".join(row) for row in cells]:
         listed = [escape(format_name(row, _MOST_CHARACTERS)) for row in rows]
         kept = {"unexpected_count": 0} | kept | {"partial_unexpected_list": listed}
     shown.result = kept

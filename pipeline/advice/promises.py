@@ -144,8 +144,7 @@ def _find_other_change(watched: WatchedAdvice, together: Sequence[WatchedAdvice]
         keyless = [other for other in since if not other.topics <= now.keyed]
         return f"this was done too: {keyless[0].advice.title}" if keyless else ""
     own = _changes_of(watched, candidates)
-    more = [other for other in since if _changes_of(other, candidates) - own]
-    if more:
+    if more := [other for other in since if _changes_of(other, candidates) - own]:
         return f"this was done too: {more[0].advice.title}"
     moved = sum(then.leaders[place] != now.leaders.get(place) for place in then.partitions_of(watched.advice.topic))
     return f"leaders of {format_name(watched.advice.topic)} changed too (partitions: {moved})" if moved else ""

@@ -277,19 +277,16 @@ def describe_zones(brokers: Brokers, loads: zone_plans.ZoneLoads) -> list[str]:
     said = []
     if len(known) == 1:
         said.append(f"All brokers with a rack are in {format_name(known[0])}: nothing goes between zones of brokers.")
-    without = [str(broker_id) for broker_id, rack in sorted(racks.items()) if not rack]
-    if without:
+    if without := [str(broker_id) for broker_id, rack in sorted(racks.items()) if not rack]:
         them = "it" if len(without) == 1 else "them"
         said.append(f"Of {_join(without, 'broker')} no rack is known: what goes to {them} counts as within a zone.")
     sent: Counter[str] = Counter()
     for by_zone in loads.sent.values():
         sent.update(by_zone)
-    strange = sorted(zone for zone, size in sent.items() if zone and size and zone not in known)
-    if strange:
+    if strange := sorted(zone for zone, size in sent.items() if zone and size and zone not in known):
         where = f"in {_join(strange, 'zone')}, where producers are"
         said.append(f"No broker is {where}: rack-aware or not, they send to every leader.")
-    unknown = sent.get("", 0.0)
-    if unknown:
+    if sent.get("", 0.0):
         said.append("Where producers are is not known, and brokers have too many racks to assume it (zones.clients).")
     return said
 

@@ -153,8 +153,7 @@ def _place(
     free, fresh, placed = list(known), list[_Fresh](), list[_Placed]()
     for episode in reversed(episodes):
         overlapping = [one for one in free if one.opened_ms <= episode.end_ms and one.until_ms >= episode.opened_ms]
-        fitting = [one for one in reversed(overlapping) if one.is_open or episode.end_ms < math.inf]
-        if fitting:
+        if fitting := [one for one in reversed(overlapping) if one.is_open or episode.end_ms < math.inf]:
             kept = max(fitting, key=lambda one: one.is_open)
             free.remove(kept)
             placed.append((episode, kept, [one for one in overlapping if one is not kept]))

@@ -157,8 +157,7 @@ def describe_broker_share(evidence: BrokerShareEvidence) -> Content:
         for name in names
         if plan is not None and (text := getattr(plan, name)) is not None
     ]
-    diffs = [row.config_diff for row in actions[:MOST_ACTIONS] if row.config_diff is not None]
-    if diffs:
+    if diffs := [row.config_diff for row in actions[:MOST_ACTIONS] if row.config_diff is not None]:
         files.append(Attachment(name="producer-config.diff", subtype="plain", text="\n".join(diffs)))
     return describe_incident(
         evidence,

@@ -100,8 +100,7 @@ def join_chunks(
         waiting, start = waiting.slice(last), np.zeros(1, np.int64)
         safe_ms = waiting["first_ms"][waiting.num_rows - 1].as_py()  # before it no later chunk adds to the last group
         records = _unpack(waiting, start)
-        count = int(np.count_nonzero(records.at_ms < safe_ms)) // records_per_row * records_per_row
-        if count:
+        if count := int(np.count_nonzero(records.at_ms < safe_ms)) // records_per_row * records_per_row:
             ordered = put_in_order(records, _seeds(waiting, start))
             head = waiting.slice(0, 1)
             yield to_rows(head, ordered.take(slice(0, count)), _add_up(waiting, start), first_part)

@@ -86,8 +86,7 @@ _SECTIONS = {
 def format_report(report: Mapping[str, Sequence[Row]]) -> str:
     lines: list[str] = []
     for section, columns in _SECTIONS.items():
-        rows = report[section]
-        if rows:
+        if rows := report[section]:
             shown = {name: title for name, title in columns.items() if name in rows[0]}
             lines += [f"{section} ({len(rows)})", *show_rows(rows, shown, indent=2).splitlines(), ""]
     frequent = [

@@ -110,8 +110,7 @@ def read_inputs(args: argparse.Namespace) -> ReplayInputs:
 
 
 def find_span(paths: Sequence[Path]) -> tuple[int, int]:
-    gone = [str(path) for path in paths if not path.exists()]
-    if gone:
+    if gone := [str(path) for path in paths if not path.exists()]:
         raise ConfigError(f"{', '.join(gone)}: there is no such file or folder")
     tree = discover_logs(paths)
     times: list[int] = []

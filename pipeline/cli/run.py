@@ -203,8 +203,7 @@ def run(args: argparse.Namespace) -> int:
         raise _sum_up(errors, [run.cluster_name for run in runs if run.cluster_name not in done], len(runs))
     if errors:
         raise errors[0]
-    unhealthy = [entry["verdict"] for entry in clusters if not entry["is_healthy"]]
-    if unhealthy:
+    if unhealthy := [entry["verdict"] for entry in clusters if not entry["is_healthy"]]:
         raise HealthGateError("\n".join(verdict.partition("\n")[0] for verdict in unhealthy))  # all of it is above
     return 0
 

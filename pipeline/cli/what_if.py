@@ -253,8 +253,7 @@ def format_what_if(document: dict[str, Any], foreseen: Foreseen, target: float) 
         stay = len(hurt - {(move.topic, move.partition) for move in plan.moves})
         left = f", {stay:,} of them stay: no live broker may or can take them" if stay else ""
         lines.append(f"Brokers that are gone hold replicas of {len(hurt):,} partitions; the plan replaces them{left}.")
-    doubt = next((broker.doubt for broker in then.brokers if broker.doubt), "")
-    if doubt:
+    if doubt := next((broker.doubt for broker in then.brokers if broker.doubt), ""):
         lines.append(f"Replicas stay where they are, racks are not known for sure: {format_name(doubt, 300)}.")
     copies = format_bytes(plan.moved_bytes) if plan.moved_bytes else "nothing"
     peak = document["plan"]["peak_ratio"]

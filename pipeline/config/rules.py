@@ -133,8 +133,7 @@ def fill_rules(rules: object, gate: Gate | None = None) -> object:
     """The configured rules over the default ones, field by field; shares are forecast against the gate's limit."""
     if not isinstance(rules, dict):
         return rules
-    unknown = sorted(str(name) for name in rules if name not in RULES)
-    if unknown:
+    if unknown := sorted(str(name) for name in rules if name not in RULES):
         raise ValueError(f"no rule {', '.join(unknown)}; there are {', '.join(RULES)}")
     filled = dict(rules)
     for name, rule in RULES.items():

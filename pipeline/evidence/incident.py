@@ -159,8 +159,7 @@ def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Verdicts)
         rule = run.cluster.rules[change.rule].of_topic(
             topics.get(change.subject, change.subject.removeprefix("topic "))
         )
-        common["owner"] = rule.owner or run.cluster.owner
-        return IncidentEvidence(**common, limits_at=f"rules.{change.rule}")
+        return IncidentEvidence(**common | {"owner": rule.owner or run.cluster.owner}, limits_at=f"rules.{change.rule}")
     return _gather(run, common, verdict)
 
 

@@ -256,8 +256,7 @@ def end_gone(
     skipped = list_skipped(run, min(one.window_start_ms for one in silent)) if silent else ()
     for change in silent:
         gone_ms = find_gone(run, change, skipped)
-        since = [at_ms for at_ms in judged_ms if gone_ms is not None and at_ms >= gone_ms]
-        if since:
+        if since := [at_ms for at_ms in judged_ms if gone_ms is not None and at_ms >= gone_ms]:
             ends.append(replace(change, state="withdrawn", value=None, window_start_ms=since[0], moved_from_ms=None))
     return tuple(sorted((*changes, *ends), key=lambda one: (one.window_start_ms, one.rule, one.subject)))
 

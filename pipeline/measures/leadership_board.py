@@ -155,8 +155,7 @@ def list_replica_moves(board: Board, chosen: Places, *, most: int | None = None)
             gone = {rack: choose_gone(partition, partition.leader_id, rack, racks) for rack in {*racks.values()}}
             takers = [one for one in board.brokers if one.takes_replicas and gone[one.rack] is not None]
             able[pattern] = np.array([board.place[one.broker_id] for one in takers], np.int64)
-        receivers = able[pattern][~board.holds[number, able[pattern]]].tolist()
-        if receivers:
+        if receivers := able[pattern][~board.holds[number, able[pattern]]].tolist():
             rows.append((number, receivers))
     return list_pairs(rows)
 

@@ -164,8 +164,7 @@ def _outage_in(
 def sum_known_ms(outages: Iterable[Outage], start_ms: int, end_ms: int) -> dict[int, int]:
     away_ms: dict[int, int] = {}
     for outage in outages:
-        known_ms = outage.known_ms(start_ms, end_ms)
-        if known_ms:
+        if known_ms := outage.known_ms(start_ms, end_ms):
             away_ms[outage.broker_id] = away_ms.get(outage.broker_id, 0) + known_ms
     return away_ms
 

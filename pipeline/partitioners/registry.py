@@ -83,8 +83,7 @@ def load_custom(name: str) -> Strategy:
         if parameter.default is parameter.empty
         and parameter.kind not in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
     ]
-    wanted = [parameter for parameter in required if parameter in _NOT_AT_HAND]
-    if wanted:
+    if wanted := [parameter for parameter in required if parameter in _NOT_AT_HAND]:
         raise ConfigError(
             f"strategy {name} needs {', '.join(wanted)}; only the key and the partition count are recorded"
         )

@@ -110,8 +110,7 @@ def _describe_outage(outage: Outage, away_ms: int, end_ms: int) -> str:
 
 def _throttled(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     for (start_ms, client_id), rows in _by_client(given, "throttle_time_avg_ms", "throttle_time_max_ms").items():
-        known = [(average, longest or 0.0) for average, longest in rows if average is not None]
-        if known:
+        if known := [(average, longest or 0.0) for average, longest in rows if average is not None]:
             average, longest = (max(times) for times in zip(*known, strict=True))
             at_most = f", {longest:,.0f} ms at most" if longest > average else ""
             detail = f"quotas delay its produce requests by {average:,.0f} ms on average{at_most}"
@@ -206,8 +205,7 @@ def disk_fillings(
     disk_bytes: Mapping[int, int], broker_id: int, held: _Pairs, totals: _Pairs, usable: _Pairs
 ) -> Iterator[tuple[str, tuple[int, int]]]:
     if broker_id in disk_bytes:
-        used = sum(size for _, size in held or ())
-        if used:
+        if used := sum(size for _, size in held or ()):
             yield "the room that disk_bytes gives its replicas", (used, disk_bytes[broker_id])
         return
     for path, total in totals or ():

@@ -92,8 +92,7 @@ def _start_sail(_pid: int) -> SparkSession:
 
 
 def _ensure_grpc() -> None:
-    missing = [name for name in ("grpc", "grpc_status") if find_spec(name) is None]
-    if missing:
+    if missing := [name for name in ("grpc", "grpc_status") if find_spec(name) is None]:
         raise ConfigError(f"Spark Connect needs {' and '.join(missing)}: install partition-health[connect]")
 
 

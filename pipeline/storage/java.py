@@ -147,8 +147,7 @@ def write_java_shim(java: Java, cache: Path) -> Path:
 def _candidates(places: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
     if configured := variable("JAVA_HOME"):
         yield Path(configured), "JAVA_HOME"
-    on_path = shutil.which("java")
-    if on_path:
+    if on_path := shutil.which("java"):
         yield Path(on_path).resolve().parent.parent, "PATH"
     for home in map(Path, places):
         for program in sorted(home.glob("*/bin/java")) + sorted(home.glob("*/Contents/Home/bin/java")):

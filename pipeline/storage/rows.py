@@ -117,8 +117,7 @@ def replace_rows(rows: pa.Table, warehouse: Folder, table: Table, *, cluster: st
     """Replaces a cluster's rows in some windows in one commit; the version then; `TableMismatchError`: a row outside them or its checks."""
     starts = pa.array([window.start_ms * 1000 for window in windows], pa.timestamp("us", tz="UTC"))
     here = pc.and_(pc.equal(rows["cluster"], cluster), pc.is_in(rows["window_start"], value_set=starts))
-    elsewhere = rows.filter(pc.invert(here)).slice(0, 1).select(list(table.key)).to_pylist()
-    if elsewhere:
+    if elsewhere := rows.filter(pc.invert(here)).slice(0, 1).select(list(table.key)).to_pylist():
         raise TableMismatchError(f"{table.name}: a row lies outside cluster {cluster} and its windows: {elsewhere[0]}")
     _refuse_mismatch(rows, table)
     predicate = format_datafusion_predicate(table, cluster, windows)
@@ -136,8 +135,7 @@ def replace_rows(rows: pa.Table, warehouse: Folder, table: Table, *, cluster: st
 def insert_rows(rows: pa.Table, warehouse: Folder, table: Table, *, of: tuple[str, str] | None = None) -> int:
     """Adds rows whose key is not stored, noting the cluster and run `of` them, no commit for nothing; the table's version afterwards."""
     counts = rows.group_by(list(table.key)).aggregate([([], "count_all")])
-    repeated = counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).to_pylist()
-    if repeated:
+    if repeated := counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).to_pylist():
         raise TableMismatchError(f"two rows of one key in {table.name}: {repeated[0]}")
     _refuse_mismatch(rows, table)
     if rows.num_rows == 0:

@@ -109,8 +109,7 @@ def _list_spans(life: pl.DataFrame, instants: tuple[Ints, Floats]) -> list[dict[
     columns = [life[name].cast(pl.Float64).to_numpy() for name in _VALUES]
     first_ms = columns[0][0]
     scrapes, starts = (each[each < first_ms] for each in instants)
-    before = [*scrapes[-1:], *starts[starts >= first_ms - SAMPLE_MS][-1:]]
-    if before:
+    if before := [*scrapes[-1:], *starts[starts >= first_ms - SAMPLE_MS][-1:]]:
         new = (float(max(before)), 0.0, 0.0, np.nan, np.nan)
         columns = [np.concatenate([[value], column]) for value, column in zip(new, columns, strict=True)]
     at_ms, counts, sizes, averages, longest = columns

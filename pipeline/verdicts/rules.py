@@ -158,8 +158,7 @@ def _describe_shares(verdicts: Verdicts, shares: Verdicts, gate: Gate) -> tuple[
     blind_ms = {verdict.window_start_ms for verdict in shares if verdict.verdict in BLIND or _is_undecided(verdict)}
     known = len({verdict.window_start_ms for verdict in verdicts} - blind_ms)
     judged, needed = f"these {known} windows" if known > 1 else "this window", f"in {gate.k} of {gate.n} windows"
-    above = [verdict for verdict in shares if verdict.is_above]
-    if above:
+    if above := [verdict for verdict in shares if verdict.is_above]:
         brokers = ", ".join(sorted({verdict.subject for verdict in above}))
         return f"no incident, but above the limit in {judged}: {brokers} (an incident needs that {needed})", above
     text = f"healthy, no broker fails in {judged} (to fail, a broker has to be above its share {needed})"

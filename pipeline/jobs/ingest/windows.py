@@ -206,8 +206,7 @@ def leave_out_others(metrics: MetricReading, reading: ClusterReading) -> MetricR
     paths = {batch["source"][0].as_py(): batch["path"][0].as_py() for batch in metrics.batches if len(batch)}
     for source, path in paths.items():
         taking = metrics.taking.get(source, {})
-        unknown = sorted(one for one, at_ms in taking.items() if at_ms >= since_ms and one not in known)
-        if unknown:
+        if unknown := sorted(one for one, at_ms in taking.items() if at_ms >= since_ms and one not in known):
             others.add(source)
             reason = (
                 f"{name_some('brokers', [*map(str, unknown)])} take in records, and this cluster has no such broker: "

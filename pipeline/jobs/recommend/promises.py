@@ -99,8 +99,7 @@ def _find_changes(run: RunContext, before_ms: int, since_ms: int) -> tuple[str, 
     leaders = [{(topic, number): leader_id for topic, number, leader_id in found} for found in led]
     reasons = [f"broker {broker_id} was gone" for broker_id in sorted(shares[0].keys() - shares[1].keys())]
     reasons += [f"broker {broker_id} was new" for broker_id in sorted(shares[1].keys() - shares[0].keys())]
-    moved = sum(leaders[1].get(place, leader) != leader for place, leader in leaders[0].items())
-    if moved:
+    if moved := sum(leaders[1].get(place, leader) != leader for place, leader in leaders[0].items()):
         reasons.append(f"leaders of {moved} partition{'' if moved == 1 else 's'} changed")
     sizes = [sum(of_broker.values()) for of_broker in shares]
     if sizes[0] and abs(sizes[1] / sizes[0] - 1) > _OTHER_VOLUME:

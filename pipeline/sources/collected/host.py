@@ -137,8 +137,7 @@ def _read_host(landing: StoredFolder, name: str, span: TimeWindow) -> Host | Non
     if manifest is None:
         return None
     host, sizes = Host(folder, manifest), {path: size for path, _, size in folder.files("parts")}
-    lost = [part.path for part in host.parts_within(span) if sizes.get(part.path) != part.size_bytes]
-    if lost:
+    if lost := [part.path for part in host.parts_within(span) if sizes.get(part.path) != part.size_bytes]:
         raise InputError(name_some("the host is left out, parts are gone or have another size:", lost))
     counted = [part for part in host.parts_within(span) if part.kind != Kind.ARRIVALS.value]
     row_count, size_bytes = (sum(map(attrgetter(name), counted)) for name in ("row_count", "size_bytes"))

@@ -154,8 +154,7 @@ def parse_exposition_page(page: MetricPage, text: str, reader: ExpositionReader)
     # A series that half a page lacks would look like one that began at zero with the next page.
     count = 0 if parsed.is_torn else len(parsed.series)
     places, values = parsed.series[:count], parsed.values[:count]
-    several = describe_several(map(reader.series.__getitem__, places.tolist()))
-    if several:
+    if several := describe_several(map(reader.series.__getitem__, places.tolist())):
         reason = f"{several}; what it tells of brokers is not taken; {_ONE_EACH}"
         problems.append(Problem(path=page.path, reason=reason))
         is_kept = np.array([not reader.series[place].name.startswith(OF_BROKERS) for place in places.tolist()], bool)

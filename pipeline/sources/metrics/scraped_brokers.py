@@ -245,8 +245,7 @@ def _starts(names: pa.Array, prefixes: Sequence[str]) -> pa.Array:
 
 
 def find_unknown_names(exposed_names: Collection[str]) -> Iterator[Finding]:
-    unknown = list_unknown(exposed_names)
-    if unknown:
+    if unknown := list_unknown(exposed_names):
         named = name_some("not known", [f"{name} (nearest: {nearest})" for name, nearest, _ in unknown])
         _, _, canonical = unknown[0]
         advice = f"where one is the same, a `prometheus` source takes it under `queries`, such as {canonical}: {unknown[0][0]}"
