@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.model.cluster import NO_LEADER, EarlierState
 from pipeline.model.log import TopicPartition
 from pipeline.model.log_tree import KAFKA_TOPICS
-from pipeline.model.window import Windows, instant_of
+from pipeline.model.window import MINUTE_MS, Windows, instant_of
 from pipeline.sources.files.cluster_rows import TIERED
 from pipeline.sources.live import admin
 from pipeline.sources.live.connection import ClusterConnection
@@ -68,7 +68,8 @@ def read_offset_traffic(
         shortfalls += find_retention(
             key, by_instant[start_ms][key], state.log_starts[key].offset, start_ms, find_end(past, state, asked_ms)
         )
-        shortfalls += [Shortfall(key, reason) for reason in _unknowable(key, state, past)]
+        ahead_ms = max(by_instant[i][key].timestamp_ms for i in instants)
+        shortfalls += [Shortfall(key, reason) for reason in _unknowable(key, state, past, ahead_ms)]
         log = state.partitions[key].log_name
         for window in windows:
             first, end = at[window.start_ms], at[window.end_ms]
@@ -110,7 +111,11 @@ def _is_same_log(earlier: EarlierState, key: TopicPartition, state: LiveState) -
     return is_known and (earlier.topic_id, earlier.leader_id, earlier.log_start_offset) == of_log
 
 
-def _unknowable(key: TopicPartition, state: LiveState, earlier: EarlierState | None) -> Iterator[str]:
+def _unknowable(
+    key: TopicPartition, state: LiveState, earlier: EarlierState | None, ahead_ms: int = -1
+) -> Iterator[str]:
+    if ahead_ms > (state.history.known_since_ms or math.inf) + MINUTE_MS:  # clocks differ
+        yield "a record is stamped later than now: brokers find by time none of those that came after it"
     if key not in state.leader_sizes:
         yield "the size of its log is unknown, and so are the bytes it got"
     configs = state.history.topic_configs.get(key.topic)

@@ -14,6 +14,7 @@ from pipeline.model.window import HOUR_MS, TimeWindow
 from pipeline.sources.files.segment_plan import pack
 from pipeline.sources.live import admin, plan, reading
 from pipeline.sources.live.admin import OffsetAt
+from pipeline.sources.live.offsets import read_offset_traffic
 from pipeline.sources.live.plan import choose_slices, join_reads, sample_partitions, split
 from pipeline.sources.live.requests import PAGE_PARTITIONS, Failures
 from pipeline.sources.live.settings import FetchRead, LiveSettings
@@ -193,6 +194,17 @@ def plan_one(monkeypatch, *, start, config=None, log_start=0, **more):
 def test_a_record_that_a_client_stamped_ahead_ends_no_range(monkeypatch, config, is_sample, end):
     start = OffsetAt(10, SPAN.start_ms + 500)
     assert plan_one(monkeypatch, start=start, config=config, is_sample=is_sample) == ([(10, end)], 0)
+
+
+@pytest.mark.parametrize(("stamped_ms", "is_known"), [(LATE_MS, True), (LATE_MS + HOUR_MS, False), (2**63 - 1, False)])
+def test_a_record_stamped_later_than_now_hides_what_offsets_by_time_do_not_tell(monkeypatch, stamped_ms, is_known):
+    history = ClusterHistory(state_source="live_cluster", known_since_ms=LATE_MS)
+    state = state_of({KEY: 1}, history=history, leader_sizes={KEY: 1000}, in_scope=[KEY])
+    state.partitions[KEY].leader_epoch = None
+    told = {SPAN.start_ms: OffsetAt(10, SPAN.start_ms + 5), SPAN.end_ms: OffsetAt(60, stamped_ms)}
+    monkeypatch.setattr(admin, "ask_offsets", lambda _, leaders, at_ms, __: dict.fromkeys(leaders, told[at_ms]))
+    (row,), missing = read_offset_traffic(None, state, [SPAN], [KEY], [])
+    assert ((row.first_offset, row.end_offset), [one.key for one in missing]) == ((10, 60), [] if is_known else [KEY])
 
 
 @pytest.mark.parametrize(
