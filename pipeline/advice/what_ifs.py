@@ -286,7 +286,7 @@ def describe_zones(brokers: Brokers, loads: zone_plans.ZoneLoads) -> list[str]:
     if strange := sorted(zone for zone, size in sent.items() if zone and size and zone not in known):
         where = f"in {_join(strange, 'zone')}, where producers are"
         said.append(f"No broker is {where}: rack-aware or not, they send to every leader.")
-    if sent.get("", 0.0):
+    if sent[""]:
         said.append("Where producers are is not known, and brokers have too many racks to assume it (zones.clients).")
     return said
 

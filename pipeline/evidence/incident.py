@@ -12,6 +12,7 @@ from pipeline.model.verdict import BrokerLoad, Verdict, Verdicts
 from pipeline.model.window import TimeWindow
 from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.runs import RunContext
+from pipeline.storage.predicates import format_datafusion_text
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS, RULE_MEASURES
 from pipeline.tables.incidents import INCIDENTS
@@ -155,10 +156,9 @@ def gather_evidence(run: RunContext, change: IncidentChange, verdicts: Verdicts)
         return IncidentEvidence(**common, limits_at="freshness")
     if change.rule in run.cluster.rules:
         at = (run.window_at(verdict.window_start_ms),)
-        topics = dict(run.tuples(RULE_MEASURES, at, "subject", "topic", where=f"rule = '{change.rule}'"))
-        rule = run.cluster.rules[change.rule].of_topic(
-            topics.get(change.subject, change.subject.removeprefix("topic "))
-        )
+        measured = f"rule = '{change.rule}' AND subject = {format_datafusion_text(change.subject)}"
+        topics = [topic for (topic,) in run.tuples(RULE_MEASURES, at, "topic", where=measured)]
+        rule = run.cluster.rules[change.rule].of_topic((*topics, change.subject.removeprefix("topic "))[0])
         return IncidentEvidence(**common | {"owner": rule.owner or run.cluster.owner}, limits_at=f"rules.{change.rule}")
     return _gather(run, common, verdict)
 

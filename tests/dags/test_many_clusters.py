@@ -10,6 +10,7 @@ from pipeline.config_file import CONFIG_VARIABLE, load_config
 from pipeline.storage.rows import load_rows
 from pipeline.tables.gold import VERDICTS
 from tests.dags.conftest import KEYED_TOPIC
+from tests.engines import SAIL
 from tests.lab.process import free_ports
 from tests.mail_parts import read_mail
 
@@ -20,7 +21,7 @@ DAG_IDS = ("ingest", "replay", "health")
 def ran(described, capture_slice, tmp_path_factory):
     """What each DAG did over one window, and the configuration."""
     folder = tmp_path_factory.mktemp("clusters")
-    document = yaml.safe_load(capture_slice.write_config(folder, spark={"engine": "sail"}).read_text())
+    document = yaml.safe_load(capture_slice.write_config(folder, spark=SAIL).read_text())
     (well,) = document["clusters"].values()
     well["topics"] = [KEYED_TOPIC]
     (port,) = free_ports(1)

@@ -111,9 +111,7 @@ def _is_same_log(earlier: EarlierState, key: TopicPartition, state: LiveState) -
     return is_known and (earlier.topic_id, earlier.leader_id, earlier.log_start_offset) == of_log
 
 
-def _unknowable(
-    key: TopicPartition, state: LiveState, earlier: EarlierState | None, ahead_ms: int = -1
-) -> Iterator[str]:
+def _unknowable(key: TopicPartition, state: LiveState, earlier: EarlierState | None, ahead_ms: int) -> Iterator[str]:
     if ahead_ms > (state.history.known_since_ms or math.inf) + MINUTE_MS:  # clocks differ
         yield "a record is stamped later than now: brokers find by time none of those that came after it"
     if key not in state.leader_sizes:

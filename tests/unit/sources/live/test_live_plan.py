@@ -23,7 +23,6 @@ from pipeline.sources.records.event_time import TOLERANCE_MS
 KEY = TopicPartition("t", 0)
 SPAN = TimeWindow(1_000_000, 2_000_000)
 LATE_MS = 2_600_000
-BY_CLIENTS = {"message.timestamp.type": "CreateTime"}
 
 
 def fetch(partition=0, start=0, end=100, size=1000, topic="t"):
@@ -184,8 +183,8 @@ def plan_one(monkeypatch, *, start, config=None, log_start=0, **more):
 @pytest.mark.parametrize(
     ("config", "is_sample", "end"),
     [
-        ({**BY_CLIENTS, "message.timestamp.after.max.ms": str(LATE_MS - SPAN.end_ms)}, False, 60),
-        ({**BY_CLIENTS, "message.timestamp.after.max.ms": "9223372036854775807"}, False, 100),
+        ({"message.timestamp.after.max.ms": str(LATE_MS - SPAN.end_ms)}, False, 60),
+        ({"message.timestamp.after.max.ms": "9223372036854775807"}, False, 100),
         ({"message.timestamp.type": "LogAppendTime"}, False, 100),  # set after that record came
         ({}, False, 100),  # Kafka before 3.6, or configs that may not be read
         ({}, True, 60),  # a sample goes by times
