@@ -3,12 +3,13 @@
 from collections import defaultdict
 from collections.abc import Set
 from dataclasses import replace
+from itertools import chain
 
 import pyarrow.compute as pc
 
 from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
-from pipeline.model.cluster import ClusterHistory
+from pipeline.model.cluster import CLUSTER_METADATA, NO_LEADER, ClusterHistory, PartitionState
 from pipeline.model.log import LogName, Problem, fits_topics
 from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.number_text import format_span
@@ -38,6 +39,7 @@ _DELETED = (
     "topics were deleted, or made anew, and what they got since the window before is lost (`topics` leaves topics out):"
 )
 _SHORTER = "logs end before what the window before had, as after an unclean election or with a new disk: of"
+_UNCLEAN = "an unclean election drops what the leader before got while the new one was out of sync: of"
 LATE_MS = HOUR_MS  # how late a run may come and still observe the state of its window: schedules slip
 
 
@@ -92,12 +94,14 @@ def commit_windows(
 ) -> dict[str, int]:
     newest_ms = pc.max(given.window_sums["max_timestamp_ms"]).as_py()
     unknown, lost = _list_unknown_leaders(run), _list_lost(run, given.reading)
+    dropped = _list_dropped(run, given.reading.history)
     rows = []
     for window, source, brought in iter_availability(
         run.cluster, given.reading, run.windows, newest_ms, listed=given.metrics.listed, samples=given.instances
     ):
         is_of_records = source == given.reading.record_source
-        missing = [*lost.get(window.start_ms, ()), *unknown[window.start_ms]] if is_of_records else []
+        of_window = (lost.get(window.start_ms, ()), dropped[window.start_ms], unknown[window.start_ms])
+        missing = [*chain.from_iterable(of_window)] if is_of_records else []
         available = brought.without(missing, len(missing))
         is_expired = window in expired.get(source, set())
         counts = stored.row_counts if is_expired else given.row_counts
@@ -175,6 +179,33 @@ def _list_lost(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]
         ]
         lost[window.start_ms] = [one for one in (name_some(_DELETED, names), name_some(_SHORTER, shorter)) if one]
     return lost
+
+
+def _list_dropped(run: RunContext, history: ClusterHistory) -> dict[int, list[str]]:
+    """By window, partitions that lost acknowledged records of it by an unclean election, as the metadata log tells it."""
+    dropped: dict[int, list[str]] = defaultdict(list)
+    for key, timeline in sorted(history.partitions.items()) if history.state_source == CLUSTER_METADATA else ():
+        if key.topic in KAFKA_TOPICS or not fits_topics(key.topic, run.cluster.topics):
+            continue
+        in_sync_ms: dict[int, int] = {}  # by broker, until when it was in sync
+        for before, after, at_ms in zip(timeline.values, timeline.values[1:], timeline.moments_ms[1:], strict=False):
+            if before is None or after is None:
+                continue
+            in_sync_ms |= dict.fromkeys((*(before.isr or ()), *before.eligible_leader_replicas), at_ms)
+            if _is_unclean(before, after):
+                since_ms = in_sync_ms.get(after.leader_id, timeline.moments_ms[0])
+                for window in run.windows:
+                    if window.start_ms <= at_ms and since_ms < window.end_ms:
+                        dropped[window.start_ms].append(str(key))
+    names = {start_ms: [*dict.fromkeys(keys)] for start_ms, keys in dropped.items()}
+    return defaultdict(list, {start_ms: [name_some(_UNCLEAN, keys)] for start_ms, keys in names.items()})
+
+
+def _is_unclean(before: PartitionState, after: PartitionState) -> bool:
+    """Whether a replica that was not in sync was elected; not so where a reassignment ends, which changes replicas at once."""
+    was_in_sync = after.leader_id in {*(before.isr or ()), *before.eligible_leader_replicas}
+    is_same = (before.topic_id, before.replicas) == (after.topic_id, after.replicas)
+    return is_same and after.leader_id not in {before.leader_id, NO_LEADER} and not was_in_sync
 
 
 def _find_deletions(history: ClusterHistory, gone: Set[tuple[str, str]], now: Set[str]) -> dict[tuple[str, str], int]:

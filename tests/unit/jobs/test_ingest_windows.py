@@ -245,6 +245,33 @@ def test_a_log_that_ends_before_what_the_window_before_had_is_missing(tmp_path, 
     assert found == (dict.fromkeys((1, 2), said) if is_lost else {})
 
 
+def of_isr(leader_id, epoch, *isr, replicas=(1, 2), elr=()):
+    one = partition(leader_id, epoch, topic_id="old")
+    return replace(one, replicas=replicas, isr=isr, eligible_leader_replicas=elr)
+
+
+@pytest.mark.parametrize(
+    ("changes", "lacking"),
+    [
+        # 2 falls out of sync, 1 dies, 2 takes over: what 1 got alone, between, is lost
+        (((-9, of_isr(1, 1, 1, 2)), (1.2, of_isr(1, 1, 1)), (1.5, of_isr(-1, 2, 1)), (1.7, of_isr(2, 3, 2))), {1}),
+        (((-9, of_isr(1, 1, 1, 2)), (1.2, of_isr(1, 1, 1)), (2.7, of_isr(2, 2, 2))), {1, 2}),
+        (((-9, of_isr(1, 1, 1)), (9, of_isr(2, 2, 2))), {1, 2}),  # in no in-sync set that is known
+        (((-9, of_isr(1, 1, 1)), (0.7, of_isr(2, 2, 2)), (1.7, of_isr(2, 2, 2, 1)), (2.2, of_isr(1, 3, 2, 1))), set()),
+        (((-9, of_isr(1, 1, 1, 2)), (1.5, of_isr(2, 2, 2))), set()),  # a clean election
+        (((-9, of_isr(1, 1, 1)), (1.5, of_isr(-1, 2, 1)), (1.7, of_isr(1, 3, 1))), set()),  # it came back
+        (((-9, of_isr(1, 1, 1, elr=(2,))), (1.5, of_isr(2, 2, 2))), set()),  # KIP-966: 2 has all that is committed
+        (((-9, of_isr(1, 1, 1)), (1.5, of_isr(2, 2, 2, replicas=(2, 3)))), set()),  # the end of a reassignment
+    ],
+)
+def test_what_an_unclean_election_drops_is_missing(tmp_path, changes, lacking):
+    """Records that a broker took and acknowledged were in no log any more, and the window counted as complete."""
+    run = plan(tmp_path, 1, 2, window(2).end_ms)
+    said = "an unclean election drops what the leader before got while the new one was out of sync: of t-0"
+    ensure_tables(run.warehouse)
+    assert find_missing(run, told_by_disks(*changes)) == dict.fromkeys(lacking, said)
+
+
 def test_a_topic_that_is_gone_and_had_no_traffic_in_the_newest_window_before_is_not_missing(tmp_path):
     run = plan(tmp_path, 2, 3, window(3).end_ms)
     had_traffic(run, "t")
