@@ -188,11 +188,13 @@ def _list_dropped(run: RunContext, history: ClusterHistory) -> dict[int, list[st
         if key.topic in KAFKA_TOPICS or not fits_topics(key.topic, run.cluster.topics):
             continue
         in_sync_ms: dict[int, int] = {}  # by broker, until when it was in sync
+        leader_id = NO_LEADER  # the last there was
         for before, after, at_ms in zip(timeline.values, timeline.values[1:], timeline.moments_ms[1:], strict=False):
             if before is None or after is None:
                 continue
             in_sync_ms |= dict.fromkeys((*(before.isr or ()), *before.eligible_leader_replicas), at_ms)
-            if _is_unclean(before, after):
+            leader_id = leader_id if before.leader_id == NO_LEADER else before.leader_id
+            if after.leader_id != leader_id and _is_unclean(before, after):
                 since_ms = in_sync_ms.get(after.leader_id, timeline.moments_ms[0])
                 for window in run.windows:
                     if window.start_ms <= at_ms and since_ms < window.end_ms:
@@ -205,7 +207,7 @@ def _is_unclean(before: PartitionState, after: PartitionState) -> bool:
     """Whether a replica that was not in sync was elected; not so where a reassignment ends, which changes replicas at once."""
     was_in_sync = after.leader_id in {*(before.isr or ()), *before.eligible_leader_replicas}
     is_same = (before.topic_id, before.replicas) == (after.topic_id, after.replicas)
-    return is_same and after.leader_id not in {before.leader_id, NO_LEADER} and not was_in_sync
+    return is_same and after.leader_id != NO_LEADER and not was_in_sync
 
 
 def _find_deletions(history: ClusterHistory, gone: Set[tuple[str, str]], now: Set[str]) -> dict[tuple[str, str], int]:

@@ -260,6 +260,7 @@ def of_isr(leader_id, epoch, *isr, replicas=(1, 2), elr=()):
         (((-9, of_isr(1, 1, 1)), (0.7, of_isr(2, 2, 2)), (1.7, of_isr(2, 2, 2, 1)), (2.2, of_isr(1, 3, 2, 1))), set()),
         (((-9, of_isr(1, 1, 1, 2)), (1.5, of_isr(2, 2, 2))), set()),  # a clean election
         (((-9, of_isr(1, 1, 1)), (1.5, of_isr(-1, 2, 1)), (1.7, of_isr(1, 3, 1))), set()),  # it came back
+        (((-9, of_isr(1, 1, 1)), (1.5, of_isr(-1, 2)), (1.7, of_isr(1, 3, 1))), set()),  # after it was killed (KIP-966)
         (((-9, of_isr(1, 1, 1, elr=(2,))), (1.5, of_isr(2, 2, 2))), set()),  # KIP-966: 2 has all that is committed
         (((-9, of_isr(1, 1, 1)), (1.5, of_isr(2, 2, 2, replicas=(2, 3)))), set()),  # the end of a reassignment
     ],
