@@ -132,7 +132,7 @@ def count_replicas(cluster_state: pa.Table, away: Collection[int] = ()) -> pl.Da
     counted = {
         # replicas that a running reassignment adds are behind by nature; a tool may not say which it adds
         "under_replicated_count": (out > pl.col("adding")) & ~pl.col("moving"),
-        "below_min_isr_count": (is_known | (out > 0)) & (pl.col("replicas") - out < least_in_sync),
+        "below_min_isr_count": pl.col("replicas") - out < least_in_sync,  # where nobody knows, none is out
         "leaderless_count": is_known & (pl.col("leader_id") < 0),  # else who led is not known
         "reassigning_count": pl.col("reassigning"),
         "not_preferred_count": pl.col("not_preferred"),
