@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 TABLE = """
 from pipeline.cli.terminal import paint, show_table
 rows = [["broker 1", "fail", "a long reason " * 12, "1.40"], ["broker 2", "ok", "[bold]x", "0.80"]]
-print(show_table(["subject", "verdict", "reason", "ratio"], rows, right=frozenset({3})), end="")
+print(show_table(["subject", "verdict", "reason", "ratio"], rows, right=frozenset({3}), indent=2), end="")
 print(paint("NOT healthy", "fail"))
 """
 SHELL = """
@@ -58,10 +58,11 @@ def plain(text):
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
-@pytest.mark.parametrize("columns", [24, 40, 80, 200])
-def test_a_table_fits_the_terminal_and_keeps_every_word(columns):
+@pytest.mark.parametrize(("columns", "is_list"), [(24, True), (41, True), (42, False), (200, False)])
+def test_a_table_fits_the_terminal_and_keeps_every_word(columns, is_list):
     shown = on_terminal([sys.executable, "-c", TABLE], columns=columns)
     assert max(len(line.rstrip()) for line in plain(shown).splitlines()) <= columns
+    assert bool(re.search(r"^  subject +broker 1", plain(shown), re.MULTILINE)) is is_list
     assert plain(shown).count("long") == 12
     assert "[bold]x" in plain(shown)
     assert re.search(r"\x1b\[[\d;]*31m(NOT healthy|fail)", shown)
@@ -76,7 +77,7 @@ def test_no_colour_where_none_is_wanted_or_shown(variables):
 
 def test_a_pipe_gets_whole_lines_without_colour():
     shown = subprocess.run([sys.executable, "-c", TABLE], capture_output=True, text=True, check=True, cwd=ROOT).stdout
-    assert shown.splitlines()[1] == f"broker 1  fail     {'a long reason ' * 12}   1.40"
+    assert shown.splitlines()[1] == f"  broker 1  fail     {'a long reason ' * 12}   1.40"
     assert "\x1b" not in shown
 
 

@@ -59,6 +59,8 @@ def write_tables(warehouse, *, placement, leaders_moved):
             client_id=pl.lit("*"), request_latency_avg_ms=waits, ratio_to_peers=waits / 13.0, request_count=pl.lit(9.0)
         )
         write_rows(warehouse, "gold.latency", latency)
+        idle = brokers.with_columns(request_handler_idle_ratio=pl.Series([0.9, 0.05, 0.9]), source=pl.lit("jmx"))
+        write_rows(warehouse, "silver.broker_metrics", idle)
         spent = brokers.with_columns(stage=pl.lit("local"), time_mean_ms=pl.Series(list(STAGES.values())))
         write_rows(warehouse, "silver.broker_request_times", spent)
 
@@ -95,6 +97,7 @@ def test_the_broker_is_to_be_looked_at_first_with_what_its_metrics_show(tmp_path
         "Producers wait 535 ms for broker 1, 13 ms for the others",
         "It has been slow since 2026-11-21 02:00 UTC.",
         "480 ms appending to its log (3.5 ms)",
+        "Its request handlers are idle 5.0 % of the time.",
         "leaders and brokers were as before",
     ):
         assert words in check["text"]

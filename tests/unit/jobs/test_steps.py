@@ -83,6 +83,8 @@ def test_messages_that_wait_leave_though_every_cluster_fails(config, capsys):
     said = capsys.readouterr().err
     assert [name for name in CLUSTERS if f"cluster {name}: " in said] == [*CLUSTERS]
     assert said.splitlines()[-1].endswith(": 3 of 3 clusters failed: one, two, three; see their errors above")
+    assert main(["run", "--cluster", "one", *window]) == NothingUsableError.exit_code
+    assert "clusters failed" not in capsys.readouterr().err
 
 
 def test_an_outbox_that_cannot_be_read_stops_no_cluster(config, capsys):

@@ -14,6 +14,7 @@ import pytest
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
 from pipeline.report.answers import Answer
 from pipeline.report.page import gather_report, render_report
+from pipeline.report.status import SOURCES
 from pipeline.report.topics import ADVICE, draw_heat_map
 from pipeline.runs import plan_runs
 from pipeline.tables.gold import VERDICTS
@@ -273,3 +274,8 @@ def test_the_configured_cluster_is_asked_for(config):
 @pytest.mark.parametrize(("rank", "is_enough", "is_marked"), [(1, True, True), (1, False, False), (2, True, False)])
 def test_only_the_best_action_is_marked_and_only_where_it_is_enough(rank, is_enough, is_marked):
     assert ADVICE.is_marked({"rank": rank, "is_enough": is_enough}) is is_marked
+
+
+@pytest.mark.parametrize(("arrived", "expected", "is_marked"), [(2, 2, False), (1, 2, True), (1, 0, False)])
+def test_sources_that_lack_something_are_marked(arrived, expected, is_marked):
+    assert SOURCES.is_marked({"arrived_count": arrived, "expected_count": expected}) is is_marked

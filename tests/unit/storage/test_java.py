@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.environment import cache_directory
 from pipeline.errors import ConfigError
-from pipeline.storage.java import Java, find_java, parse_java_version, write_java_shim
+from pipeline.storage.java import Java, find_delta_jars, find_java, parse_java_version, write_java_shim
 
 
 def fake_java(home, version):
@@ -64,6 +64,18 @@ def test_the_shim_drops_one_flag_and_keeps_every_other_argument_as_it_is(tmp_pat
     arguments = ["-cp", "a b:*", "--add-modules=jdk.incubator.vector", '-Dx=it\'s "so" $HOME', "", "Main"]
     said = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
     assert said == '-cp|a b:*|-Dx=it\'s "so" $HOME||Main|'
+
+
+def test_deltas_jars_are_resolved_once_and_then_known(tmp_path, monkeypatch):
+    """What Spark's launcher asks Java for is made here: a jar in the folder it names, and a command that ends at once."""
+    monkeypatch.delenv("DELTA_JARS", raising=False)
+    program = fake_java(tmp_path / "jdk", "17") / "bin/java"
+    lay_jar = 'case $a in spark.jars.ivy=*) mkdir -p "${a#*=}/jars"; : > "${a#*=}/jars/io.delta_x.jar";; esac'
+    program.write_text(f'#!/bin/sh\nfor a in "$@"; do {lay_jar}; done\nprintf "\\ntrue\\0"\n')
+    jars = find_delta_jars(tmp_path / "cache", tmp_path / "jdk", {})
+    assert jars == (str(tmp_path / "cache/ivy/jars/io.delta_x.jar"),)
+    program.unlink()
+    assert find_delta_jars(tmp_path / "cache", tmp_path / "jdk", {}) == jars
 
 
 def test_a_user_that_the_machine_does_not_know_has_a_cache_and_is_told_that_java_needs_a_name(tmp_path, monkeypatch):
