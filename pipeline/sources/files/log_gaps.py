@@ -198,12 +198,13 @@ def list_unmounted(reading: ClusterReading, window: TimeWindow) -> list[str]:
     return unmounted
 
 
-def find_stale(reading: ClusterReading, window: TimeWindow) -> dict[int, int]:
+def find_stale(reading: ClusterReading, window: TimeWindow, newest_batch_ms: int | None = None) -> dict[int, int]:
     """Brokers in the cluster at a window's end whose disks were copied before, and until when they reach.
 
     Each broker keeps the metadata log, which grows all the time: one that ends well before the window's end while
     another broker's goes on is of an older copy. So are all where controllers write without a pause of that length, and a
-    disk that its broker wrote to last well before it wrote to another, though it leads partitions there.
+    disk that its broker wrote to last well before it wrote to another, though it leads partitions there. Where no metadata
+    log tells, so are all if no disk was written to since; an archive that keeps no times has disks older than batches.
     """
     history, newest_ms = reading.history, max(reading.metadata_ends_ms.values(), default=0)
     end_ms = min(window.end_ms, reading.as_of_ms)
@@ -223,6 +224,10 @@ def find_stale(reading: ClusterReading, window: TimeWindow) -> dict[int, int]:
         is_old = at_ms < min(window.end_ms, max(ends_ms.values(), default=0)) - _COPIED_MS
         if directory.broker_id is not None and is_old and directory.broker_id in map(leaders.get, own):
             stale[directory.broker_id] = min(at_ms, stale.get(directory.broker_id, at_ms))
+    written_ms = {broker_id: max(ends_ms.values()) for broker_id, ends_ms in reading.disk_ends_ms.items()}
+    last_ms = max(written_ms.values(), default=LATEST_MS)
+    if history.quiet_ms is None and (newest_batch_ms or 0) <= last_ms < end_ms - _COPIED_MS:
+        stale |= written_ms
     return stale
 
 

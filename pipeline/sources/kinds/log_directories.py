@@ -73,7 +73,7 @@ class LogDirectories(RecordSource):
         """What the disks hold of it, see `weigh_disks`; a cluster that nobody writes to may be idle."""
         from pipeline.sources.files.log_gaps import find_stale, weigh_disks
 
-        stale = find_stale(reading, window)
+        stale = find_stale(reading, window, newest_ms)
         weighed = weigh_disks(reading, window, reading.directory_counts.keys() - stale.keys())
         if stale:
             told = [f"{one} (until {format_instant(at_ms)})" for one, at_ms in stale.items()]

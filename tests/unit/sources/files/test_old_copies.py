@@ -28,7 +28,7 @@ def read_missing(root, *windows):
     spans = tuple(TimeWindow(START_MS + begin, START_MS + end) for begin, end in windows)
     question = ClusterQuestion(name="c", topics=(), windows=spans, as_of_ms=START_MS + 90_000_000, earlier=())
     reading = LogDirectories.read_cluster([source], question, Described())
-    return [source.availability(reading, window, None).missing for window in spans]
+    return [source.availability(reading, window, START_MS).missing for window in spans]
 
 
 def write_copies(root, *logs, name="a-0", high_watermark=None):
@@ -158,6 +158,29 @@ def test_disks_that_were_all_copied_before_the_windows_end_are_told(quiet_ms, un
     told = [f"{one} (until 1970-01-01T00:10:00Z)" for one in (1, 2)]
     said = f"copied before the window's end: the disks of broker {', '.join(told)}" if is_told else ""
     assert (found.expected_count, found.arrived_count, found.missing) == (2, 0 if is_told else 2, said)
+
+
+@pytest.mark.parametrize(
+    ("written_s", "end_s", "is_told"),
+    [
+        (30, 600, True),
+        (30, 80, False),  # it is written every five seconds, and copies take their time
+        (900, 600, False),
+        (-3600, 600, False),  # an archive that keeps no times: the last record came after second 5
+    ],
+)
+def test_without_a_metadata_log_disks_that_nobody_wrote_to_since_are_told(tmp_path, written_s, end_s, is_told):
+    """All copies were as old, and the windows after them were trusted without what came since."""
+    write_copies(tmp_path, (1, 6, [(0, 0)]), (2, 6, [(0, 0)]), high_watermark=6)
+    for node in (1, 2):
+        os.utime(tmp_path / f"d{node}/replication-offset-checkpoint", (0, START_MS / 1000 + written_s))
+    question = ClusterQuestion(name="c", topics=(), windows=(HOUR,), as_of_ms=START_MS + 90_000_000, earlier=())
+    source = LogDirectories(kind="log_directories", paths=(tmp_path,))
+    reading = LogDirectories.read_cluster([source], question, Described())
+    found = source.availability(reading, TimeWindow(START_MS, START_MS + 1000 * end_s), START_MS + 5000)
+    told = [f"{one} (until 2023-11-14T22:13:50Z)" for one in (1, 2)]
+    said = f"copied before the window's end: the disks of broker {', '.join(told)}" if is_told else ""
+    assert (found.arrived_count, found.missing) == (0 if is_told else 2, said)
 
 
 def test_how_long_a_metadata_log_is_quiet_at_most():
