@@ -14,6 +14,7 @@ CLUSTER_METADATA = "cluster_metadata"
 TOPICS_DESCRIBE = "topics_describe"
 ONLY_REPLICA = "only_replica"
 LIVE_CLUSTER = "live_cluster"
+TIME_AHEAD = "message.timestamp.after.max.ms"  # how far ahead of its coming a record may be stamped
 _EARLIEST_MS = -(2**63)
 MAX_NAME_LENGTH = 1_024  # characters of what consumers choose; Kafka takes 32,767, and all rows of a group hold them
 
@@ -246,6 +247,7 @@ class EarlierState:
     told_at_ms: int | None = None  # when the leader reported it
     observed_at_ms: int | None = None  # when its leader epoch was first observed
     settled_offset: int | None = None  # end of the log an hour or more before the span, as this leader said
+    time_ahead_ms: int | None = None  # the largest `message.timestamp.after.max.ms` that any run saw
 
 
 def retention_ms(configs: Mapping[str, str]) -> int | None:

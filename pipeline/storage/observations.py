@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from pipeline.config.storage import Folder
 from pipeline.engine import count_task_slots
 from pipeline.measures.outages import LEAST_MISSED, LedSpan, Outage, SampleGap, find_gaps, find_outages
-from pipeline.model.cluster import LIVE_CLUSTER, EarlierState
+from pipeline.model.cluster import LIVE_CLUSTER, TIME_AHEAD, EarlierState
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, Windows, spanning
 from pipeline.stages import map_groups, map_tasks
 from pipeline.storage.durability import has_table, open_table
@@ -28,13 +29,15 @@ from pipeline.tables.values import tuples_of
 
 REACH_MS = 7 * DAY_MS
 SETTLED_MS = HOUR_MS  # how far ahead of the brokers' clocks those of clients may be
+_ANY_TIME = 2**63 - 1
 _TASKS_PER_SLOT = 3
 _LOG = ("topic", "topic_id", "partition")
 _TERM = (*_LOG, "leader_epoch", "leader_id")
 _TOLD = ("log_start_offset", "log_end_offset", "size_bytes")
 _OBSERVED = ("observed_leader_epoch", "observed_leader_id")
-_NEEDED = (*_TERM, *_TOLD, "window_start", "state_source", "replica_id", "is_leader")
-_NUMBERS = ("partition", *_TERM[3:], *_TOLD, "window_start_ms", "told_at_ms", "observed_at_ms", "settled_offset")
+_NEEDED = (*_TERM, *_TOLD, "window_start", "state_source", "replica_id", "is_leader", "configs")
+_AGES = ("window_start_ms", "told_at_ms", "observed_at_ms")
+_NUMBERS = ("partition", *_TERM[3:], *_TOLD, *_AGES, "settled_offset", "time_ahead_ms")
 _SCHEMA = pa.schema([*strings(*_LOG[:2]), *integers(*_NUMBERS), pa.field("is_before", pa.bool_())])
 """Fields of `EarlierState`, and whether its window is before the span."""
 
@@ -58,7 +61,8 @@ def load_earlier_states(spark: SparkSession, warehouse: Folder, cluster: str, sp
 
 
 def _read_terms(warehouse: Folder, reach: TimeWindow, start_ms: int, paths: Sequence[str]) -> Iterator[pa.Table]:
-    columns, terms = (*_NEEDED, *_OBSERVED, "observed_at"), pl.DataFrame(pl.from_arrow(_SCHEMA.empty_table()))
+    columns = (*_NEEDED, *_OBSERVED, "observed_at")
+    terms = pl.DataFrame(pl.from_arrow(_SCHEMA.empty_table()))
     for path in paths:
         for batch in iter_file_rows(warehouse, path, columns):
             terms = _keep_newest(pl.concat([terms, _list_terms(batch, reach, start_ms)]))
@@ -66,7 +70,10 @@ def _read_terms(warehouse: Folder, reach: TimeWindow, start_ms: int, paths: Sequ
 
 
 def _list_terms(batch: pa.RecordBatch, reach: TimeWindow, start_ms: int) -> pl.DataFrame:
-    rows = pl.DataFrame(pl.from_arrow(batch))
+    ahead = pc.map_lookup(batch["configs"], pa.scalar(TIME_AHEAD), "first")
+    rows = pl.DataFrame(pl.from_arrow(batch.drop_columns("configs"))).with_columns(
+        time_ahead_ms=pl.Series(pl.from_arrow(ahead)).cast(pl.Int64, strict=False).fill_null(_ANY_TIME)
+    )
     rows = rows.with_columns(pl.lit(None).alias(n) for n in (*_OBSERVED, "observed_at") if n not in rows.columns)
     at, told = pl.col("window_start").dt.epoch("ms"), pl.col("observed_at").cast(pl.Datetime("us")).dt.epoch("ms")
     leader_id, epoch = pl.col("leader_id"), pl.col("leader_epoch")
@@ -90,7 +97,7 @@ def _list_terms(batch: pa.RecordBatch, reach: TimeWindow, start_ms: int) -> pl.D
 
 
 def _keep_newest(rows: pl.DataFrame) -> pl.DataFrame:
-    first, largest = pl.col("observed_at_ms").min(), pl.col("settled_offset").max()
+    first, largest = pl.col("observed_at_ms").min(), pl.col("settled_offset", "time_ahead_ms").max()
     others = pl.col("window_start_ms", "told_at_ms", *_TOLD)
     ordered = rows.sort("window_start_ms", "told_at_ms", *_TOLD)  # of rows of one window in whatever order the same
     return ordered.group_by(*_TERM, "is_before").agg(others.last(), first, largest).select(_SCHEMA.names)
@@ -99,7 +106,7 @@ def _keep_newest(rows: pl.DataFrame) -> pl.DataFrame:
 def _finish(rows: pa.Table) -> Iterator[pa.Table]:
     newest = _keep_newest(pl.DataFrame(pl.from_arrow(rows)))
     first, largest = pl.col("observed_at_ms").min().over(_TERM), pl.col("settled_offset").max().over(*_LOG, "leader_id")
-    yield newest.with_columns(first, largest).to_arrow().cast(_SCHEMA)
+    yield newest.with_columns(first, largest, pl.col("time_ahead_ms").max().over(_LOG)).to_arrow().cast(_SCHEMA)
 
 
 WITHIN = 24  # windows around others whose batches and metrics count

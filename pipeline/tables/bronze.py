@@ -50,7 +50,7 @@ CLUSTER_STATE = dated(
     bigint("lag_count", "Leader's log end offset less this one's.", "offsets", nullable=True, volatile=True),
     bigint("size_bytes", "Bytes of its `.log` files when read.", nullable=True, volatile=True),
     string("log_directory", "Log directory of the replica, relative to the source's root; of a live cluster the broker's own path.", nullable=True),
-    Column("configs", "map<string,string>", "Topic configs that matter: `min.insync.replicas`, `cleanup.policy`, `retention.ms`, `retention.bytes`, `segment.bytes`."),
+    Column("configs", "map<string,string>", "Topic configs that matter: `min.insync.replicas`, `cleanup.policy`, `retention.ms`, `retention.bytes`, `segment.bytes`, `message.timestamp.after.max.ms`."),
     string("state_source", "`cluster_metadata live_cluster topics_describe`; `only_replica`: no source names a leader, so the only replica found leads."),
     schema_version=3,
 )  # fmt: skip  # a table: short fields share a line

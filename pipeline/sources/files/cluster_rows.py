@@ -15,9 +15,9 @@ from pipeline.model.window_state import away_ms, state_of_window
 DiskColumns = dict[str, dict[str, int]]
 Moving = tuple[TopicPartition, int | None]
 """A partition that is being moved; with a broker, between that broker's disks."""
-TIME_AHEAD = "message.timestamp.after.max.ms"  # how far ahead of its coming a record may be stamped
 TIERED = "remote.storage.enable"
-TOPIC_CONFIGS = ("min.insync.replicas", "cleanup.policy", "retention.ms", "retention.bytes", "segment.bytes")
+_OF_LOGS = ("retention.ms", "retention.bytes", "segment.bytes")
+TOPIC_CONFIGS = ("min.insync.replicas", "cleanup.policy", *_OF_LOGS, nouns.TIME_AHEAD)
 
 
 def count_directories(tree: LogTree, registered: Collection[int] = ()) -> dict[int, int]:

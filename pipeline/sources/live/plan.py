@@ -1,8 +1,8 @@
 """Which offsets a run fetches: per partition the batches of its windows, in ranges that tasks share.
 
 A range begins at the first record not before the span. It ends at the high watermark, or at the first record later than span and
-lateness, if the topic takes none further ahead. It has the batches whose base offset it holds, a partition's first range also the
-batch its start is within. Where a part of the records is read, reruns read the same.
+lateness, if the topic takes none further ahead and did not for runs before. It has the batches whose base offset it holds, a
+partition's first range also the batch its start is within. Where a part of the records is read, reruns read the same.
 """
 
 import math
@@ -14,10 +14,9 @@ from typing import NamedTuple, Self
 
 import mmh3
 
-from pipeline.model.cluster import EarlierState
+from pipeline.model.cluster import TIME_AHEAD, EarlierState
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow, Windows
-from pipeline.sources.files.cluster_rows import TIME_AHEAD
 from pipeline.sources.live import admin
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
@@ -67,7 +66,10 @@ def plan_fetches(
     ended = leaders if late_ms < as_of_ms else {}
     if ended and not is_sample:
         config = state.history.state_at(as_of_ms).topic_config
-        ended = {key: of for key, of in ended.items() if _ends_by_time(config(key.topic), lateness_ms)}
+        ahead_ms = {key: past.time_ahead_ms for key, past in (earlier or {}).items() if key in (settled or {})}
+        ended = {
+            key: of for key, of in ended.items() if _ends_by_time(config(key.topic), ahead_ms.get(key), lateness_ms)
+        }
     ends = admin.ask_offsets(connection, ended, late_ms, state.failures) if ended else {}
     led, asked_ms = Counter(leaders.values()), find_asked_ms((earlier or {}).values())
     reads: list[FetchRead] = []
@@ -77,8 +79,10 @@ def plan_fetches(
             shortfalls.append(Shortfall.of_silence(key, state))
             continue
         log_start, high = state.log_starts[key].offset, state.high_watermarks[key].offset
-        start, end = _range(starts[key], ends.get(key), log_start, high, late_ms)
-        past, old_end = (earlier or {}).get(key), (settled or {}).get(key, -1)
+        past, old_end, end_at = (earlier or {}).get(key), (settled or {}).get(key, -1), ends.get(key)
+        if end_at is not None and end_at.offset < old_end and not is_sample:
+            end_at = None  # it came long before the span, while the topic took any time
+        start, end = _range(starts[key], end_at, log_start, high, late_ms)
         is_old = log_start <= old_end <= high  # nothing was deleted but what is known to have come long before the span
         if is_old and starts[key].timestamp_ms > late_ms:
             start = max(start, old_end)
@@ -107,13 +111,13 @@ def join_reads(earlier: Sequence[FetchRead], later: Sequence[FetchRead]) -> list
     return joined
 
 
-def _ends_by_time(config: Mapping[str, str], lateness_ms: int) -> bool:
-    """Whether a topic takes no record that is further ahead than the lateness: else one ends no range.
+def _ends_by_time(config: Mapping[str, str], earlier_ms: int | None, lateness_ms: int) -> bool:
+    """Whether a topic takes no record that is further ahead than the lateness, nor did for runs before: else one ends no range.
 
     `LogAppendTime` does not say so: a record that came before that was set bears any time.
     """
     ahead = config.get(TIME_AHEAD, "")
-    return ahead.isdecimal() and int(ahead) <= lateness_ms
+    return ahead.isdecimal() and earlier_ms is not None and max(int(ahead), earlier_ms) <= lateness_ms
 
 
 def _range(start: OffsetAt, end: OffsetAt | None, log_start: int, high: int, late_ms: int) -> tuple[int, int]:

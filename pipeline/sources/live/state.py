@@ -10,7 +10,7 @@ from pipeline.model import cluster
 from pipeline.model.cluster import LIVE_CLUSTER, NO_LEADER, EarlierState, PartitionState, ReplicaState, Timeline
 from pipeline.model.log import Problem, TopicPartition, fits_topics
 from pipeline.model.log_tree import CLUSTER_METADATA_TOPIC, KAFKA_TOPICS
-from pipeline.sources.files.cluster_rows import TIERED, TIME_AHEAD, TOPIC_CONFIGS
+from pipeline.sources.files.cluster_rows import TIERED, TOPIC_CONFIGS
 from pipeline.sources.live import admin, requests
 from pipeline.sources.live.admin import OffsetAt
 from pipeline.sources.live.connection import ClusterConnection
@@ -73,7 +73,7 @@ def read_live_state(
     failures.partitions |= dict.fromkeys(metadata.unlisted, "its leader has no listener for this address")
     disks, spaces = requests.ask_log_directories(connection, metadata.brokers, metadata.partitions, failures)
     answering = sorted(metadata.brokers.keys() - failures.brokers.keys())
-    names = (*TOPIC_CONFIGS, TIME_AHEAD, TIERED)
+    names = (*TOPIC_CONFIGS, TIERED)
     configs = requests.ask_topic_configs(connection, answering, sorted(known), names, failures)
     partitions = dict(metadata.partitions)
     for key, (adding, removing) in requests.ask_reassignments(connection, answering, failures).items():

@@ -1,6 +1,7 @@
 """What Fetch gives of a running cluster. Oracle: the same cluster's log directories, read as files."""
 
 import time
+from functools import partial
 
 import numpy as np
 from confluent_kafka import Producer
@@ -8,6 +9,7 @@ from kafka import TopicPartition as ClientTopicPartition
 
 from pipeline.codec.log.batch_headers import HEADER_ROW
 from pipeline.codec.log.segment import scan_headers
+from pipeline.model.cluster import EarlierState
 from pipeline.model.log import TopicPartition
 from pipeline.model.window import TimeWindow
 from pipeline.sources.live.connection import connect
@@ -102,5 +104,15 @@ def test_a_record_stamped_ahead_ends_no_range_where_a_topic_takes_it(cluster):
             producer.flush(PATIENCE_S)
     with connect(live_source(cluster)) as connection:
         state = read_live_state(connection, topics=["ahead", "near"])
-        reads, _ = plan_fetches(connection, state, state.in_scope, span, lateness_ms=MINUTE_MS, as_of_ms=now_ms)
-    assert {(read.topic, read.start_offset, read.end_offset) for read in reads} == {("ahead", 0, 51)}
+        plan = partial(plan_fetches, connection, state, state.in_scope, span, lateness_ms=MINUTE_MS, as_of_ms=now_ms)
+        none = dict.fromkeys(("leader_id", "leader_epoch", "log_start_offset", "log_end_offset", "size_bytes"), 0)
+        known = {
+            key: EarlierState(
+                window_start_ms=0, topic=key.topic, topic_id="", partition=0, **none, time_ahead_ms=MINUTE_MS
+            )
+            for key in state.in_scope
+        }
+        first, later = plan()[0], plan(earlier=known, settled=dict.fromkeys(known, 0))[0]
+    assert {(read.topic, read.start_offset, read.end_offset) for read in later} == {("ahead", 0, 51)}
+    # no run before saw which times the topics took
+    assert {(read.topic, read.start_offset, read.end_offset) for read in first} == {("ahead", 0, 51), ("near", 0, 51)}

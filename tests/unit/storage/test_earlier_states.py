@@ -122,6 +122,18 @@ def test_where_a_log_ended_an_hour_before_the_span(spark, tmp_path, store):
     assert settled == {1: {0: None, 1: None}, 3: {0: 20, 1: None}, 4: {0: 20, 1: 30}}
 
 
+def test_how_far_ahead_a_topic_took_records_is_the_largest_that_any_run_saw(spark, tmp_path, store):
+    """Of all leader epochs of a partition; any time where one run did not note it."""
+    ahead = "message.timestamp.after.max.ms"
+    hour, any_time = ({"configs": {ahead: value}} for value in (str(HOUR_MS), str(2**63 - 1)))
+    rows = [row(0, 0, 5) | hour, row(1, 0, 5) | hour, row(2, 1, 6) | {"configs": {"retention.ms": "1", ahead: "5"}}]
+    rows += [one | {"topic": "loose"} for one in (row(0, 0, 5) | any_time, row(1, 0, 5) | hour)]
+    rows += [one | {"topic": "old"} for one in (row(0, 0, 5) | {"configs": {}}, row(1, 0, 5) | hour)]
+    store(rows, 3)
+    found = load_earlier_states(spark, tmp_path, "c", span(3))
+    assert {(e.topic, e.time_ahead_ms) for e in found} == {("t", HOUR_MS), ("loose", 2**63 - 1), ("old", 2**63 - 1)}
+
+
 def test_a_task_keeps_one_row_of_a_leader_epoch_however_many_windows_there_are(spark, tmp_path, store):
     """The driver sorted all rows of fourteen days: 8 GB of a cluster of 20,000 partitions."""
     rows = [

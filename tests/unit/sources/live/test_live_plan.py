@@ -1,6 +1,7 @@
 """Which offsets a run fetches, and who fetches them. Oracle: written out by hand, conservation of ranges."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -169,6 +170,13 @@ def state_of(leaders, *, start=0, end=100, **fields):
     return SimpleNamespace(partitions=partitions, **logs, **{"leader_sizes": {}, "failures": Failures(), **fields})
 
 
+PAST = EarlierState(
+    window_start_ms=0, topic="t", topic_id="", partition=0, leader_id=1, leader_epoch=0,
+    log_start_offset=0, log_end_offset=98, size_bytes=0, told_at_ms=SPAN.start_ms + 9,
+)  # fmt: skip  # columns of a row, several a line
+EARLIER = {KEY: replace(PAST, time_ahead_ms=0)}
+
+
 def plan_one(monkeypatch, *, start, config=None, log_start=0, **more):
     """The range of a partition of 100 records in a run ten hours later; the first record beyond the lateness is at 60."""
     history = ClusterHistory(state_source="live_cluster", topic_configs={"t": Timeline.always(config or {})})
@@ -191,8 +199,27 @@ def plan_one(monkeypatch, *, start, config=None, log_start=0, **more):
     ],
 )
 def test_a_record_that_a_client_stamped_ahead_ends_no_range(monkeypatch, config, is_sample, end):
+    start, known = OffsetAt(10, SPAN.start_ms + 500), {} if is_sample else {"earlier": EARLIER, "settled": {KEY: 0}}
+    assert plan_one(monkeypatch, start=start, config=config, is_sample=is_sample, **known) == ([(10, end)], 0)
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "settled", "end"),
+    [
+        (LATE_MS - SPAN.end_ms, 60, 60),
+        (LATE_MS - SPAN.end_ms + 1, 60, 100),  # it was lowered since
+        (None, 60, 100),  # runs before did not note it
+        (0, 61, 100),  # the record at 60 came an hour before the span
+        (0, None, 100),  # nobody asked before
+    ],
+)
+def test_a_time_ends_a_range_only_where_the_topic_took_none_further_ahead_before(monkeypatch, ahead_ms, settled, end):
+    """`message.timestamp.after.max.ms` was lowered after such a record came: what followed it was silently missing."""
+    config = {"message.timestamp.after.max.ms": str(LATE_MS - SPAN.end_ms)}
+    known = {} if settled is None else {"settled": {KEY: settled}}
+    known["earlier"] = {KEY: replace(PAST, time_ahead_ms=ahead_ms)}
     start = OffsetAt(10, SPAN.start_ms + 500)
-    assert plan_one(monkeypatch, start=start, config=config, is_sample=is_sample) == ([(10, end)], 0)
+    assert plan_one(monkeypatch, start=start, config=config, **known) == ([(10, end)], 0)
 
 
 @pytest.mark.parametrize(("stamped_ms", "is_known"), [(LATE_MS, True), (LATE_MS + HOUR_MS, False), (2**63 - 1, False)])
@@ -238,13 +265,7 @@ def test_a_record_far_ahead_at_a_logs_start_has_no_whole_log_read(monkeypatch, s
 )
 def test_what_retention_took_of_a_topic_made_since_an_earlier_run_is_told(monkeypatch, asked_about, start, is_short):
     """One that was made, filled for minutes and left to a short retention was no load, and its window complete."""
-    past = [
-        EarlierState(
-            window_start_ms=0, topic=topic, topic_id=topic_id, partition=0, leader_id=1, leader_epoch=0,
-            log_start_offset=0, log_end_offset=98, size_bytes=0, told_at_ms=SPAN.start_ms + 9,
-        )
-        for topic, topic_id in ([asked_about] if asked_about else [])
-    ]  # fmt: skip  # columns of a row, several a line
+    past = [replace(PAST, topic=topic, topic_id=topic_id) for topic, topic_id in ([asked_about] if asked_about else [])]
     earlier = {TopicPartition(one.topic, one.partition): one for one in past}
     assert plan_one(monkeypatch, start=start, log_start=98, earlier=earlier)[1] == is_short
 
