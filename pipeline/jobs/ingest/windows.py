@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
-from pipeline.model.cluster import CLUSTER_METADATA, NO_LEADER, ClusterHistory, PartitionState
+from pipeline.model.cluster import CLUSTER_METADATA, NO_LEADER, ClusterHistory, PartitionState, Timeline
 from pipeline.model.log import LogName, Problem, fits_topics
 from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.number_text import format_span
@@ -39,6 +39,7 @@ _DELETED = (
     "topics were deleted, or made anew, and what they got since the window before is lost (`topics` leaves topics out):"
 )
 _SHORTER = "logs end before what the window before had, as after an unclean election or with a new disk: of"
+_NEW_DISK = "a broker came back with a new disk, and what it had got alone is lost: of"
 _UNCLEAN = "an unclean election drops what the leader before got while the new one was out of sync: of"
 LATE_MS = HOUR_MS  # how late a run may come and still observe the state of its window: schedules slip
 
@@ -94,7 +95,7 @@ def commit_windows(
 ) -> dict[str, int]:
     newest_ms = pc.max(given.window_sums["max_timestamp_ms"]).as_py()
     unknown, lost = _list_unknown_leaders(run), _list_lost(run, given.reading)
-    dropped = _list_dropped(run, given.reading.history)
+    dropped = _list_dropped(run, given.reading)
     rows = []
     for window, source, brought in iter_availability(
         run.cluster, given.reading, run.windows, newest_ms, listed=given.metrics.listed, samples=given.instances
@@ -181,26 +182,35 @@ def _list_lost(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]
     return lost
 
 
-def _list_dropped(run: RunContext, history: ClusterHistory) -> dict[int, list[str]]:
-    """By window, partitions that lost acknowledged records of it by an unclean election, as the metadata log tells it."""
-    dropped: dict[int, list[str]] = defaultdict(list)
+def _list_dropped(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]:
+    """By window, partitions that lost acknowledged records of it, as the metadata log tells: by an unclean election or with a disk."""
+    history, dropped = reading.history, defaultdict[tuple[int, str], list[str]](list)
     for key, timeline in sorted(history.partitions.items()) if history.state_source == CLUSTER_METADATA else ():
         if key.topic in KAFKA_TOPICS or not fits_topics(key.topic, run.cluster.topics):
             continue
-        in_sync_ms: dict[int, int] = {}  # by broker, until when it was in sync
-        leader_id = NO_LEADER  # the last there was
+        first_ms, led, in_sync_ms = (
+            timeline.moments_ms[0],
+            None,
+            dict[int, int](),
+        )  # by broker, until when it was in sync
         for before, after, at_ms in zip(timeline.values, timeline.values[1:], timeline.moments_ms[1:], strict=False):
             if before is None or after is None:
                 continue
+            led = led if before.leader_id == NO_LEADER else before  # the last state with a leader
             in_sync_ms |= dict.fromkeys((*(before.isr or ()), *before.eligible_leader_replicas), at_ms)
-            leader_id = leader_id if before.leader_id == NO_LEADER else before.leader_id
-            if after.leader_id != leader_id and _is_unclean(before, after):
-                since_ms = in_sync_ms.get(after.leader_id, timeline.moments_ms[0])
-                for window in run.windows:
-                    if window.start_ms <= at_ms and since_ms < window.end_ms:
-                        dropped[window.start_ms].append(str(key))
-    names = {start_ms: [*dict.fromkeys(keys)] for start_ms, keys in dropped.items()}
-    return defaultdict(list, {start_ms: [name_some(_UNCLEAN, keys)] for start_ms, keys in names.items()})
+            if led and after.leader_id == led.leader_id:
+                is_lost = before.leader_id == NO_LEADER and _is_on_new_disk(led, after, history, at_ms)
+                reason, since_ms = _NEW_DISK, at_ms if reading.collected else first_ms
+            else:
+                is_lost = _is_unclean(before, after)
+                reason, since_ms = _UNCLEAN, in_sync_ms.get(after.leader_id, first_ms)
+            for window in run.windows if is_lost else ():
+                if window.start_ms <= at_ms and since_ms < window.end_ms:
+                    dropped[window.start_ms, reason].append(str(key))
+    named: dict[int, list[str]] = defaultdict(list)
+    for (start_ms, reason), keys in dropped.items():
+        named[start_ms].append(name_some(reason, [*dict.fromkeys(keys)]))
+    return named
 
 
 def _is_unclean(before: PartitionState, after: PartitionState) -> bool:
@@ -208,6 +218,15 @@ def _is_unclean(before: PartitionState, after: PartitionState) -> bool:
     was_in_sync = after.leader_id in {*(before.isr or ()), *before.eligible_leader_replicas}
     is_same = (before.topic_id, before.replicas) == (after.topic_id, after.replicas)
     return is_same and after.leader_id != NO_LEADER and not was_in_sync
+
+
+def _is_on_new_disk(led: PartitionState, now: PartitionState, history: ClusterHistory, at_ms: int) -> bool:
+    """Whether a leader came back without the disk that it led on."""
+    before, after = (dict(zip(one.replicas, one.directory_ids, strict=False)).get(now.leader_id) for one in (led, now))
+    registered = [
+        one.directory_ids for one in history.brokers.get(now.leader_id, Timeline()).list_values(0, at_ms) if one
+    ]
+    return before != after and any(before in ids for ids in registered) and before not in registered[-1]
 
 
 def _find_deletions(history: ClusterHistory, gone: Set[tuple[str, str]], now: Set[str]) -> dict[tuple[str, str], int]:

@@ -273,6 +273,32 @@ def test_what_an_unclean_election_drops_is_missing(tmp_path, changes, lacking):
     assert find_missing(run, told_by_disks(*changes)) == dict.fromkeys(lacking, said)
 
 
+@pytest.mark.parametrize(
+    ("disks", "registered", "collected", "lacking"),
+    [
+        (("a", "b"), ("b",), None, {1, 2}),  # in all windows until then
+        (("a", "b"), ("b",), object(), {2}),  # what a collector read before is kept
+        (("a", "a"), ("a",), None, set()),  # the broker was killed
+        (("a", "b"), ("a", "b"), None, set()),  # somebody moved the log to another disk of the broker
+        (("none", "b"), ("b",), None, set()),  # a log without a known disk was given one
+    ],
+)
+def test_what_a_broker_got_alone_on_a_disk_that_was_replaced_is_missing(
+    tmp_path, disks, registered, collected, lacking
+):
+    """A first run, or one that comes late, finds a log that begins after the window, and the window counted as complete."""
+    run = plan(tmp_path, 1, 2, window(2).end_ms)
+    ensure_tables(run.warehouse)
+    on_first, on_second = (replace(of_isr(1, 1, replicas=(1,)), directory_ids=(disk,)) for disk in disks)
+    away, back = replace(on_second, leader_id=-1), replace(on_second, isr=(1,), leader_epoch=3)
+    told = told_by_disks((-9, replace(on_first, isr=(1,))), (2.4, away), (2.6, back), collected=collected)
+    moments_ms = 0, START_MS + int(2.5 * MINUTE_MS)
+    brokers = (Broker(broker_id=1, directory_ids=ids) for ids in (("a",), registered))
+    told = replace(told, history=replace(told.history, brokers={1: Timeline(moments_ms, tuple(brokers))}))
+    said = "a broker came back with a new disk, and what it had got alone is lost: of t-0"
+    assert find_missing(run, told) == dict.fromkeys(lacking, said)
+
+
 def test_a_topic_that_is_gone_and_had_no_traffic_in_the_newest_window_before_is_not_missing(tmp_path):
     run = plan(tmp_path, 2, 3, window(3).end_ms)
     had_traffic(run, "t")
