@@ -1,13 +1,14 @@
-"""One window's loads as columns, from rows and from Arrow. Oracle: each other."""
+"""One window's loads as columns, from rows and from Arrow, and which keys are heavy. Oracle: each other; a count by hand."""
 
 import random
 from dataclasses import asdict
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from pipeline.measures.window_loads import expected_shares, sum_by
-from pipeline.transforms.shares import loads_of
+from pipeline.transforms.shares import loads_of, weigh_keys
 from tests.loads import PartitionKeys, PartitionLoad, TopicKeys, columns_of
 
 
@@ -72,3 +73,13 @@ def test_a_window_without_traffic_or_partitions_has_no_loads():
 def test_sums_and_shares():
     assert sum_by(np.array([0, 2, 0]), np.array([1, 5, 2]), 3).tolist() == [3, 0, 5]
     assert expected_shares([1, 1, 2]).tolist() == [0.25, 0.25, 0.5]
+
+
+def test_a_key_with_more_bytes_than_a_partition_has_on_average_is_heavy():
+    sizes = {"a": 41, "b": 40, "c": 39}
+    of = {"window_start": 0, "topic": "t", "topic_id": "", "kind": "key", "record_count": 1}
+    keys = pl.DataFrame(
+        [of | {"partition": at, "key_id": key, "size_bytes": size} for at, (key, size) in enumerate(sizes.items())]
+    )
+    weighed = weigh_keys(keys, keys.select("window_start", "topic", "topic_id", "partition"))
+    assert dict(weighed.select("key_id", "is_heavy").iter_rows()) == {"a": True, "b": False, "c": False}
