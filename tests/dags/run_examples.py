@@ -27,7 +27,12 @@ def main() -> None:
             run = bag.dags[dag_id].test(logical_date=None, run_conf=conf)
             found.append({ti.task_id: str(ti.state) for ti in run.get_task_instances()})
     errors = {path.rpartition("/")[2]: text.splitlines()[-1] for path, text in bag.import_errors.items()}
-    print("\n" + json.dumps({"dags": sorted(bag.dags), "errors": errors, "ran": found}))
+    print(
+        "\n"
+        + json.dumps(
+            {"at_once": {name: dag.max_active_runs for name, dag in bag.dags.items()}, "errors": errors, "ran": found}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -53,7 +53,8 @@ def submitted(described, capture_slice, tmp_path_factory):
 
 
 def test_all_load(examples):
-    assert (examples["dags"], examples["errors"]) == (list(BY_DAG), {})
+    assert (sorted(examples["at_once"]), examples["errors"]) == (list(BY_DAG), {})
+    assert examples["at_once"][BY_DAG[0]] == 1  # of two deployments at once the older one may win
 
 
 def test_spark_submit_runs_the_pipeline_to_its_end(submitted, ranged, capture_slice):

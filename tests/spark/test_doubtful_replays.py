@@ -110,7 +110,9 @@ def test_a_partition_on_a_disk_whose_owner_is_unknown_is_one_without_a_leader(tm
     context = plan(load_config(path), TimeWindow(START_MS, END_MS))
     ingest.run(sail(), context)
     trust_windows(context.warehouse, context.cluster_name, context.windows)
-    replay.run(sail(), context, context.windows)
+    begun = []
+    replay.run(sail(), context, context.windows, begun.append)
+    assert begun == ["keys", "sessions", "candidates"]
     assert {row["baseline_partition_count"] for row in stored(context.warehouse, "gold.scenario_comparison")} == {3}
     leaders = {row["partition"]: row["leader_id"] for row in stored(context.warehouse, "gold.replay_results")}
     assert leaders == {0: 1, 1: 2, 2: -1}
