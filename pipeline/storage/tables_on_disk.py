@@ -76,14 +76,14 @@ def ensure_measures(warehouse: Folder) -> None:
 
 
 def _ensure_at(path: Folder, table: Table) -> bool:
-    is_made = not has_table(path)
-    if is_made:
+    made = None
+    if is_made := not has_table(path):
         if isinstance(path, Path):
             path.mkdir(parents=True, exist_ok=True)
             if table in _PRIVATE:
                 path.chmod(stat.S_IRWXU)
         try:
-            DeltaTable.create(
+            made = DeltaTable.create(
                 str(path),
                 schema=Schema([_field(column) for column in table.columns]),
                 partition_by=list(table.partitioned_by),
@@ -97,7 +97,7 @@ def _ensure_at(path: Folder, table: Table) -> bool:
             if not has_table(path):  # else another process made it just now
                 raise
     for _ in range(_ATTEMPTS):
-        on_disk = take_table(path)
+        on_disk, made = made or take_table(path), None
         before = -1 if is_made else on_disk.version()
         try:
             is_changed = _extend(on_disk, table) | _add_checks(on_disk, table)
