@@ -36,12 +36,6 @@ def test_index_across_reading_blocks(tmp_path):
     assert index.position[-1] == 100_000
 
 
-def test_an_index_of_more_entries_than_a_segment_has_batches_is_refused(tmp_path):
-    (path := tmp_path / "a.index").write_bytes(b"\1" * 8 * (2**23 + 8192))
-    with pytest.raises(InputError, match="more than a segment has use for"):
-        read_offset_index(path, 0)
-
-
 @pytest.mark.parametrize(
     ("data", "entries", "remainder"), [(b"", 0, 0), (bytes(8 * 9), 0, 0), (offset_entries((9, 41)) + b"\0\0\0", 1, 3)]
 )
