@@ -184,15 +184,12 @@ def _list_lost(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]
 
 def _list_dropped(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]:
     """By window, partitions that lost acknowledged records of it, as the metadata log tells: by an unclean election or with a disk."""
-    history, dropped = reading.history, defaultdict[tuple[int, str], list[str]](list)
+    history, dropped = reading.history, defaultdict[tuple[int, str], dict[str, None]](dict)
     for key, timeline in sorted(history.partitions.items()) if history.state_source == CLUSTER_METADATA else ():
         if key.topic in KAFKA_TOPICS or not fits_topics(key.topic, run.cluster.topics):
             continue
-        first_ms, led, in_sync_ms = (
-            timeline.moments_ms[0],
-            None,
-            dict[int, int](),
-        )  # by broker, until when it was in sync
+        in_sync_ms: dict[int, int] = {}  # by broker, until when it was in sync
+        first_ms, led = timeline.moments_ms[0], None
         for before, after, at_ms in zip(timeline.values, timeline.values[1:], timeline.moments_ms[1:], strict=False):
             if before is None or after is None:
                 continue
@@ -206,10 +203,10 @@ def _list_dropped(run: RunContext, reading: ClusterReading) -> dict[int, list[st
                 reason, since_ms = _UNCLEAN, in_sync_ms.get(after.leader_id, first_ms)
             for window in run.windows if is_lost else ():
                 if window.start_ms <= at_ms and since_ms < window.end_ms:
-                    dropped[window.start_ms, reason].append(str(key))
+                    dropped[window.start_ms, reason][str(key)] = None
     named: dict[int, list[str]] = defaultdict(list)
     for (start_ms, reason), keys in dropped.items():
-        named[start_ms].append(name_some(reason, [*dict.fromkeys(keys)]))
+        named[start_ms].append(name_some(reason, [*keys]))
     return named
 
 
@@ -223,9 +220,8 @@ def _is_unclean(before: PartitionState, after: PartitionState) -> bool:
 def _is_on_new_disk(led: PartitionState, now: PartitionState, history: ClusterHistory, at_ms: int) -> bool:
     """Whether a leader came back without the disk that it led on."""
     before, after = (dict(zip(one.replicas, one.directory_ids, strict=False)).get(now.leader_id) for one in (led, now))
-    registered = [
-        one.directory_ids for one in history.brokers.get(now.leader_id, Timeline()).list_values(0, at_ms) if one
-    ]
+    known = history.brokers.get(now.leader_id, Timeline()).list_values(0, at_ms)
+    registered = [one.directory_ids for one in known if one]
     return before != after and any(before in ids for ids in registered) and before not in registered[-1]
 
 
