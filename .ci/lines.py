@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 55_128
-LEAST_LOGIC_PERCENT = 46.6
+MOST_LINES = 55_194
+LEAST_LOGIC_PERCENT = 46.7
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 
 
