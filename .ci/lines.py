@@ -12,7 +12,7 @@ from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
 MOST_LINES = 55_194
-LEAST_LOGIC_PERCENT = 46.7
+LEAST_LOGIC_PERCENT = 46.6
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 
 
