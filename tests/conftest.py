@@ -170,7 +170,7 @@ def tables_copied(tmp_path_factory):
         is_new = isinstance(path, Path) and any(table is one for one in TABLES) and not os.path.lexists(path)
         if not is_new or tables_on_disk.has_table(path):
             return make(path, table)
-        if not (first := folder / table.name).exists():
+        if not tables_on_disk.has_table(first := folder / table.name):
             make(first, table)
         shutil.copytree(first, path, copy_function=shutil.copy)
         return True

@@ -226,7 +226,7 @@ def find_stale(reading: ClusterReading, window: TimeWindow, newest_batch_ms: int
             stale[directory.broker_id] = min(at_ms, stale.get(directory.broker_id, at_ms))
     written_ms = {broker_id: max(ends_ms.values()) for broker_id, ends_ms in reading.disk_ends_ms.items()}
     last_ms = max(written_ms.values(), default=LATEST_MS)
-    if history.quiet_ms is None and (newest_batch_ms or 0) <= last_ms < end_ms - _COPIED_MS:
+    if history.quiet_ms is None and (newest_batch_ms or 0) - _COPIED_MS <= last_ms < end_ms - _COPIED_MS:
         stale |= written_ms
     return stale
 

@@ -161,15 +161,18 @@ def test_disks_that_were_all_copied_before_the_windows_end_are_told(quiet_ms, un
 
 
 @pytest.mark.parametrize(
-    ("written_s", "end_s", "is_told"),
+    ("newest_s", "written_s", "end_s", "is_told"),
     [
-        (30, 600, True),
-        (30, 80, False),  # it is written every five seconds, and copies take their time
-        (900, 600, False),
-        (-3600, 600, False),  # an archive that keeps no times: the last record came after second 5
+        (5, 30, 600, True),
+        (34, 30, 600, True),  # it is written every five seconds
+        (5, 30, 80, False),  # copies take their time
+        (5, 900, 600, False),
+        (5, -3600, 600, False),  # an archive that keeps no times: the last record came after second 5
     ],
 )
-def test_without_a_metadata_log_disks_that_nobody_wrote_to_since_are_told(tmp_path, written_s, end_s, is_told):
+def test_without_a_metadata_log_disks_that_nobody_wrote_to_since_are_told(
+    tmp_path, newest_s, written_s, end_s, is_told
+):
     """All copies were as old, and the windows after them were trusted without what came since."""
     write_copies(tmp_path, (1, 6, [(0, 0)]), (2, 6, [(0, 0)]), high_watermark=6)
     for node in (1, 2):
@@ -177,7 +180,7 @@ def test_without_a_metadata_log_disks_that_nobody_wrote_to_since_are_told(tmp_pa
     question = ClusterQuestion(name="c", topics=(), windows=(HOUR,), as_of_ms=START_MS + 90_000_000, earlier=())
     source = LogDirectories(kind="log_directories", paths=(tmp_path,))
     reading = LogDirectories.read_cluster([source], question, Described())
-    found = source.availability(reading, TimeWindow(START_MS, START_MS + 1000 * end_s), START_MS + 5000)
+    found = source.availability(reading, TimeWindow(START_MS, START_MS + 1000 * end_s), START_MS + 1000 * newest_s)
     told = [f"{one} (until 2023-11-14T22:13:50Z)" for one in (1, 2)]
     said = f"copied before the window's end: the disks of broker {', '.join(told)}" if is_told else ""
     assert (found.arrived_count, found.missing) == (0 if is_told else 2, said)
