@@ -1,7 +1,7 @@
 """Which windows a run replaces, which it keeps, and the rows that vouch for them."""
 
 from collections import defaultdict
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import replace
 from itertools import chain
 
@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 
 from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
-from pipeline.model.cluster import CLUSTER_METADATA, NO_LEADER, ClusterHistory, PartitionState, Timeline
+from pipeline.model.cluster import CLUSTER_METADATA, NO_LEADER, ClusterHistory, PartitionState
 from pipeline.model.log import LogName, Problem, fits_topics
-from pipeline.model.log_tree import KAFKA_TOPICS
+from pipeline.model.log_tree import KAFKA_TOPICS, DirectoryKind
 from pipeline.model.number_text import format_span
 from pipeline.model.window import DAY_MS, HOUR_MS, LATEST_MS, MINUTE_MS, TimeWindow, instant_of, milliseconds_of
 from pipeline.runs import CATCH_UP_MS, RunContext
@@ -183,26 +183,38 @@ def _list_lost(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]
 
 
 def _list_dropped(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]:
-    """By window, partitions that lost acknowledged records of it, as the metadata log tells: by an unclean election or with a disk."""
+    """By window, partitions that lost acknowledged records of it, as the metadata log tells: by an unclean election or with a disk.
+
+    A collector may have read them before an unclean election; they count as lost all the same.
+    """
     history, dropped = reading.history, defaultdict[tuple[int, str], dict[str, None]](dict)
+    is_on_new_disk = _find_new_disks(reading)
     for key, timeline in sorted(history.partitions.items()) if history.state_source == CLUSTER_METADATA else ():
         if key.topic in KAFKA_TOPICS or not fits_topics(key.topic, run.cluster.topics):
             continue
         in_sync_ms: dict[int, int] = {}  # by broker, until when it was in sync
-        first_ms, led = timeline.moments_ms[0], None
+        led: PartitionState | None = None  # the last state with a leader
+        since_ms = timeline.moments_ms[0] if timeline.moments_ms[0] > (history.known_since_ms or 0) else 0
         for before, after, at_ms in zip(timeline.values, timeline.values[1:], timeline.moments_ms[1:], strict=False):
             if before is None or after is None:
+                in_sync_ms, led, since_ms = {}, None, at_ms
                 continue
-            led = led if before.leader_id == NO_LEADER else before  # the last state with a leader
+            led = before if led is None or before.leader_id != NO_LEADER else led
             in_sync_ms |= dict.fromkeys((*(before.isr or ()), *before.eligible_leader_replicas), at_ms)
-            if led and after.leader_id == led.leader_id:
-                is_lost = before.leader_id == NO_LEADER and _is_on_new_disk(led, after, history, at_ms)
-                reason, since_ms = _NEW_DISK, at_ms if reading.collected else first_ms
+            heads = {led.leader_id} - {NO_LEADER} or {
+                *(led.isr or ()),
+                *led.eligible_leader_replicas,
+                *led.last_known_elr,
+            }
+            if before.leader_id == after.leader_id or (before.leader_id == NO_LEADER and after.leader_id in heads):
+                is_lost = before.leader_id == NO_LEADER and is_on_new_disk(led, after, at_ms)
+                reason, first_ms = _NEW_DISK, at_ms if reading.collected else since_ms
             else:
                 is_lost = _is_unclean(before, after)
-                reason, since_ms = _UNCLEAN, in_sync_ms.get(after.leader_id, first_ms)
+                # a replica is out of sync replica.lag.time.max.ms before it is told
+                reason, first_ms = _UNCLEAN, max(since_ms, in_sync_ms.get(after.leader_id, since_ms) - MINUTE_MS)
             for window in run.windows if is_lost else ():
-                if window.start_ms <= at_ms and since_ms < window.end_ms:
+                if window.start_ms <= at_ms and first_ms < window.end_ms:
                     dropped[window.start_ms, reason][str(key)] = None
     named: dict[int, list[str]] = defaultdict(list)
     for (start_ms, reason), keys in dropped.items():
@@ -217,12 +229,27 @@ def _is_unclean(before: PartitionState, after: PartitionState) -> bool:
     return is_same and after.leader_id != NO_LEADER and not was_in_sync
 
 
-def _is_on_new_disk(led: PartitionState, now: PartitionState, history: ClusterHistory, at_ms: int) -> bool:
-    """Whether a leader came back without the disk that it led on."""
-    before, after = (dict(zip(one.replicas, one.directory_ids, strict=False)).get(now.leader_id) for one in (led, now))
-    known = history.brokers.get(now.leader_id, Timeline()).list_values(0, at_ms)
-    registered = [one.directory_ids for one in known if one]
-    return before != after and any(before in ids for ids in registered) and before not in registered[-1]
+def _find_new_disks(reading: ClusterReading) -> Callable[[PartitionState, PartitionState, int], bool]:
+    """Whether a leader came back without the disk that it led on, and without the log that was on it, which may have been moved."""
+    brokers, logs = reading.history.brokers, reading.tree.iter_partitions(kind=DirectoryKind.LIVE)
+    epochs = {(at.broker_id, log.topic_partition): log.leader_epochs[0].epoch for at, log in logs if log.leader_epochs}
+    since_ms: dict[tuple[int, str], int] = {}  # by broker and directory, when it was registered first
+    for broker_id, timeline in brokers.items():
+        for at_ms, broker in zip(timeline.moments_ms, timeline.values, strict=True):
+            for directory_id in broker.directory_ids if broker else ():
+                since_ms.setdefault((broker_id, directory_id), at_ms)
+
+    def is_on_new_disk(led: PartitionState, now: PartitionState, at_ms: int) -> bool:
+        of_replicas = (dict(zip(one.replicas, one.directory_ids, strict=False)) for one in (led, now))
+        before, after = (of.get(now.leader_id, "") for of in of_replicas)
+        if before == after or since_ms.get((now.leader_id, before), LATEST_MS) > at_ms:
+            return False
+        first_epoch = epochs.get((now.leader_id, now.topic_partition))
+        is_kept = first_epoch is not None and now.leader_epoch is not None and first_epoch < now.leader_epoch
+        broker = brokers[now.leader_id].at(at_ms)
+        return broker is not None and before not in broker.directory_ids and not is_kept
+
+    return is_on_new_disk
 
 
 def _find_deletions(history: ClusterHistory, gone: Set[tuple[str, str]], now: Set[str]) -> dict[tuple[str, str], int]:

@@ -12,6 +12,7 @@ from pipeline.config_file import load_config
 from pipeline.errors import NothingUsableError
 from pipeline.jobs import ingest
 from pipeline.jobs.ingest.windows import (
+    _list_dropped,
     _list_unknown_leaders,
     commit_windows,
     describe_other_lengths,
@@ -19,6 +20,7 @@ from pipeline.jobs.ingest.windows import (
 )
 from pipeline.model.cluster import CLUSTER_METADATA, LIVE_CLUSTER, Broker, ClusterHistory, ReplicaState, Timeline
 from pipeline.model.log import TopicPartition
+from pipeline.model.log_tree import LeaderEpoch, LogDirectory, LogTree, PartitionDirectory
 from pipeline.model.window import TimeWindow, instant_of
 from pipeline.runs import plan_runs
 from pipeline.sources.live.reading import LiveReading
@@ -256,11 +258,15 @@ def of_isr(leader_id, epoch, *isr, replicas=(1, 2), elr=()):
         # 2 falls out of sync, 1 dies, 2 takes over: what 1 got alone, between, is lost
         (((-9, of_isr(1, 1, 1, 2)), (1.2, of_isr(1, 1, 1)), (1.5, of_isr(-1, 2, 1)), (1.7, of_isr(2, 3, 2))), {1}),
         (((-9, of_isr(1, 1, 1, 2)), (1.2, of_isr(1, 1, 1)), (2.7, of_isr(2, 2, 2))), {1, 2}),
+        # 2 fell behind before the in-sync set says so
+        (((-9, of_isr(1, 1, 1, 2)), (2.1, of_isr(1, 1, 1)), (2.5, of_isr(2, 2, 2))), {1, 2}),
         (((-9, of_isr(1, 1, 1)), (9, of_isr(2, 2, 2))), {1, 2}),  # in no in-sync set that is known
+        (((2.2, of_isr(1, 1, 1)), (2.6, of_isr(2, 2, 2))), {1, 2}),  # the metadata log begins with a snapshot
         (((-9, of_isr(1, 1, 1)), (0.7, of_isr(2, 2, 2)), (1.7, of_isr(2, 2, 2, 1)), (2.2, of_isr(1, 3, 2, 1))), set()),
         (((-9, of_isr(1, 1, 1, 2)), (1.5, of_isr(2, 2, 2))), set()),  # a clean election
         (((-9, of_isr(1, 1, 1)), (1.5, of_isr(-1, 2, 1)), (1.7, of_isr(1, 3, 1))), set()),  # it came back
         (((-9, of_isr(1, 1, 1)), (1.5, of_isr(-1, 2)), (1.7, of_isr(1, 3, 1))), set()),  # after it was killed (KIP-966)
+        (((-9, replace(of_isr(-1, 2), last_known_elr=(1,))), (1.7, of_isr(1, 3, 1))), set()),  # before the log begins
         (((-9, of_isr(1, 1, 1, elr=(2,))), (1.5, of_isr(2, 2, 2))), set()),  # KIP-966: 2 has all that is committed
         (((-9, of_isr(1, 1, 1)), (1.5, of_isr(2, 2, 2, replicas=(2, 3)))), set()),  # the end of a reassignment
     ],
@@ -270,7 +276,14 @@ def test_what_an_unclean_election_drops_is_missing(tmp_path, changes, lacking):
     run = plan(tmp_path, 1, 2, window(2).end_ms)
     said = "an unclean election drops what the leader before got while the new one was out of sync: of t-0"
     ensure_tables(run.warehouse)
-    assert find_missing(run, told_by_disks(*changes)) == dict.fromkeys(lacking, said)
+    found = find_missing(run, told_by_disks(*changes, since_ms=START_MS + int(changes[0][0] * MINUTE_MS)))
+    assert found == dict.fromkeys(lacking, said)
+
+
+def test_an_unclean_election_of_a_topic_drops_nothing_of_one_of_its_name_before(tmp_path):
+    run = plan(tmp_path, 0, 2, window(2).end_ms)
+    changes = (0, of_isr(1, 1, 1)), (1.1, None), (2.1, of_isr(1, 1, 1)), (2.5, of_isr(2, 2, 2))
+    assert [*_list_dropped(run, told_by_disks(*changes))] == [window(2).start_ms]
 
 
 @pytest.mark.parametrize(
@@ -297,6 +310,17 @@ def test_what_a_broker_got_alone_on_a_disk_that_was_replaced_is_missing(
     told = replace(told, history=replace(told.history, brokers={1: Timeline(moments_ms, tuple(brokers))}))
     said = "a broker came back with a new disk, and what it had got alone is lost: of t-0"
     assert find_missing(run, told) == dict.fromkeys(lacking, said)
+    # the metadata log begins while the broker is away
+    moments_ms = told.history.known_since_ms, START_MS + int(2.6 * MINUTE_MS)
+    begun = Timeline(moments_ms, (replace(on_first, leader_id=-1, isr=(1,)), back))
+    told = replace(told, history=replace(told.history, partitions={TopicPartition("t", 0): begun}))
+    assert find_missing(run, told) == dict.fromkeys(lacking, said)
+    # somebody moved the log there while the broker was away
+    log = PartitionDirectory(
+        path="/d/t-0", topic="t", partition=0, leader_epochs=(LeaderEpoch(epoch=1, start_offset=0),)
+    )
+    tree = LogTree(directories=(LogDirectory(path="/d", broker_id=1, partitions=(log,)),))
+    assert find_missing(run, replace(told, tree=tree)) == {}
 
 
 def test_a_topic_that_is_gone_and_had_no_traffic_in_the_newest_window_before_is_not_missing(tmp_path):
