@@ -247,7 +247,9 @@ class EarlierState:
     told_at_ms: int | None = None  # when the leader reported it
     observed_at_ms: int | None = None  # when its leader epoch was first observed
     settled_offset: int | None = None  # end of the log an hour or more before the span, as this leader said
-    time_ahead_ms: int | None = None  # the largest `message.timestamp.after.max.ms` that any run saw
+    time_ahead_ms: int | None = (
+        None  # the largest `message.timestamp.after.max.ms` seen since an hour and more before the span
+    )
 
 
 def retention_ms(configs: Mapping[str, str]) -> int | None:

@@ -1,7 +1,7 @@
 """What runs observed of a live cluster: leaders by epoch, for sources that need the difference between two runs, and brokers' outages."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import partial
 from typing import NamedTuple
 
@@ -35,11 +35,12 @@ _LOG = ("topic", "topic_id", "partition")
 _TERM = (*_LOG, "leader_epoch", "leader_id")
 _TOLD = ("log_start_offset", "log_end_offset", "size_bytes")
 _OBSERVED = ("observed_leader_epoch", "observed_leader_id")
-_NEEDED = (*_TERM, *_TOLD, "window_start", "state_source", "replica_id", "is_leader", "configs")
+_NEEDED = (*_TERM, *_TOLD, "window_start", "state_source", "replica_id", "is_leader")
+_AHEAD = ("time_ahead_ms", "settled_ahead_ms")
 _AGES = ("window_start_ms", "told_at_ms", "observed_at_ms")
-_NUMBERS = ("partition", *_TERM[3:], *_TOLD, *_AGES, "settled_offset", "time_ahead_ms")
+_NUMBERS = ("partition", *_TERM[3:], *_TOLD, *_AGES, "settled_offset", *_AHEAD)
 _SCHEMA = pa.schema([*strings(*_LOG[:2]), *integers(*_NUMBERS), pa.field("is_before", pa.bool_())])
-"""Fields of `EarlierState`, and whether its window is before the span."""
+"""Fields of `EarlierState`, how far ahead the topic took records an hour before the span, and whether its window is before it."""
 
 
 def load_earlier_states(spark: SparkSession, warehouse: Folder, cluster: str, span: TimeWindow) -> list[EarlierState]:
@@ -53,39 +54,55 @@ def load_earlier_states(spark: SparkSession, warehouse: Folder, cluster: str, sp
     reach = TimeWindow(max(0, span.start_ms - REACH_MS), span.end_ms + REACH_MS)
     paths, slots = list_data_files(warehouse, CLUSTER_STATE, cluster, (reach,)), count_task_slots(spark)
     count = min(len(paths), _TASKS_PER_SLOT * slots)
-    read = partial(_read_terms, warehouse, reach, span.start_ms)
+    day = TimeWindow(
+        max(0, span.start_ms - DAY_MS), reach.end_ms
+    )  # of which configs are read: a map in each row takes long
+    recent = frozenset(list_data_files(warehouse, CLUSTER_STATE, cluster, (day,)))
+    read = partial(_read_terms, warehouse, reach, span.start_ms, recent)
     terms = map_tasks(spark, [paths[number::count] for number in range(count)], read, _SCHEMA)
-    found = pl.DataFrame(pl.from_arrow(map_groups(terms, _LOG, slots, _finish, _SCHEMA).toArrow())).drop("is_before")
+    found = pl.DataFrame(pl.from_arrow(map_groups(terms, _LOG, slots, _finish, _SCHEMA).toArrow())).drop(
+        "is_before", _AHEAD[1]
+    )
     ordered = found.sort("window_start_ms", "topic", "partition", pl.col("leader_epoch").fill_null(0), pl.all())
     return [EarlierState(**row) for row in ordered.iter_rows(named=True)]
 
 
-def _read_terms(warehouse: Folder, reach: TimeWindow, start_ms: int, paths: Sequence[str]) -> Iterator[pa.Table]:
+def _read_terms(
+    warehouse: Folder, reach: TimeWindow, start_ms: int, recent: Set[str], paths: Sequence[str]
+) -> Iterator[pa.Table]:
     columns = (*_NEEDED, *_OBSERVED, "observed_at")
     terms = pl.DataFrame(pl.from_arrow(_SCHEMA.empty_table()))
     for path in paths:
-        for batch in iter_file_rows(warehouse, path, columns):
+        for batch in iter_file_rows(warehouse, path, (*columns, "configs") if path in recent else columns):
             terms = _keep_newest(pl.concat([terms, _list_terms(batch, reach, start_ms)]))
     yield terms.to_arrow()
 
 
 def _list_terms(batch: pa.RecordBatch, reach: TimeWindow, start_ms: int) -> pl.DataFrame:
-    ahead = pc.map_lookup(batch["configs"], pa.scalar(TIME_AHEAD), "first")
-    rows = pl.DataFrame(pl.from_arrow(batch.drop_columns("configs"))).with_columns(
-        time_ahead_ms=pl.Series(pl.from_arrow(ahead)).cast(pl.Int64, strict=False).fill_null(_ANY_TIME)
-    )
+    rows = pl.DataFrame(pl.from_arrow(batch.select([n for n in batch.schema.names if n != "configs"])))
     rows = rows.with_columns(pl.lit(None).alias(n) for n in (*_OBSERVED, "observed_at") if n not in rows.columns)
+    took_ms = pl.lit(None, pl.Int64)
+    if "configs" in batch.schema.names:
+        names = (TIME_AHEAD, "cleanup.policy")  # brokers tell the other one always
+        ahead, policy = (
+            pl.Series(pl.from_arrow(pc.map_lookup(batch["configs"], pa.scalar(n), "first"))) for n in names
+        )
+        was_asked = policy.is_not_null() | rows["observed_leader_id"].is_not_null()
+        took_ms = pl.when(was_asked).then(ahead.cast(pl.Int64, strict=False).fill_null(_ANY_TIME))
     at, told = pl.col("window_start").dt.epoch("ms"), pl.col("observed_at").cast(pl.Datetime("us")).dt.epoch("ms")
     leader_id, epoch = pl.col("leader_id"), pl.col("leader_epoch")
-    rows = rows.filter(
-        (pl.col("state_source").cast(pl.String) == LIVE_CLUSTER) & (at >= reach.start_ms) & (at < reach.end_ms)
-    ).with_columns(
-        pl.col("topic", "topic_id").cast(pl.String),
-        window_start_ms=at,
-        told_at_ms=told,
-        observed_at_ms=told,
-        settled_offset=pl.when(told <= start_ms - SETTLED_MS).then("log_end_offset"),
-        is_before=at < start_ms,
+    rows = (
+        rows.with_columns(time_ahead_ms=took_ms)
+        .filter((pl.col("state_source").cast(pl.String) == LIVE_CLUSTER) & (at >= reach.start_ms) & (at < reach.end_ms))
+        .with_columns(
+            pl.col("topic", "topic_id").cast(pl.String),
+            window_start_ms=at,
+            told_at_ms=told,
+            observed_at_ms=told,
+            settled_offset=pl.when(told <= start_ms - SETTLED_MS).then("log_end_offset"),
+            settled_ahead_ms=pl.when(told <= start_ms - SETTLED_MS).then("time_ahead_ms"),
+            is_before=at < start_ms,
+        )
     )
     observed = rows.with_columns(
         is_leader=pl.col("replica_id") == pl.col("observed_leader_id"),
@@ -97,7 +114,7 @@ def _list_terms(batch: pa.RecordBatch, reach: TimeWindow, start_ms: int) -> pl.D
 
 
 def _keep_newest(rows: pl.DataFrame) -> pl.DataFrame:
-    first, largest = pl.col("observed_at_ms").min(), pl.col("settled_offset", "time_ahead_ms").max()
+    first, largest = pl.col("observed_at_ms").min(), pl.col("settled_offset", *_AHEAD).max()
     others = pl.col("window_start_ms", "told_at_ms", *_TOLD)
     ordered = rows.sort("window_start_ms", "told_at_ms", *_TOLD)  # of rows of one window in whatever order the same
     return ordered.group_by(*_TERM, "is_before").agg(others.last(), first, largest).select(_SCHEMA.names)
@@ -106,7 +123,9 @@ def _keep_newest(rows: pl.DataFrame) -> pl.DataFrame:
 def _finish(rows: pa.Table) -> Iterator[pa.Table]:
     newest = _keep_newest(pl.DataFrame(pl.from_arrow(rows)))
     first, largest = pl.col("observed_at_ms").min().over(_TERM), pl.col("settled_offset").max().over(*_LOG, "leader_id")
-    yield newest.with_columns(first, largest, pl.col("time_ahead_ms").max().over(_LOG)).to_arrow().cast(_SCHEMA)
+    is_known = pl.col("settled_ahead_ms").max().over(_LOG).is_not_null()
+    ahead = pl.when(is_known).then(pl.col("time_ahead_ms").max().over(_LOG))
+    yield newest.with_columns(first, largest, time_ahead_ms=ahead).to_arrow().cast(_SCHEMA)
 
 
 WITHIN = 24  # windows around others whose batches and metrics count

@@ -125,13 +125,29 @@ def test_where_a_log_ended_an_hour_before_the_span(spark, tmp_path, store):
 def test_how_far_ahead_a_topic_took_records_is_the_largest_that_any_run_saw(spark, tmp_path, store):
     """Of all leader epochs of a partition; any time where one run did not note it."""
     ahead = "message.timestamp.after.max.ms"
-    hour, any_time = ({"configs": {ahead: value}} for value in (str(HOUR_MS), str(2**63 - 1)))
-    rows = [row(0, 0, 5) | hour, row(1, 0, 5) | hour, row(2, 1, 6) | {"configs": {"retention.ms": "1", ahead: "5"}}]
-    rows += [one | {"topic": "loose"} for one in (row(0, 0, 5) | any_time, row(1, 0, 5) | hour)]
-    rows += [one | {"topic": "old"} for one in (row(0, 0, 5) | {"configs": {}}, row(1, 0, 5) | hour)]
-    store(rows, 3)
-    found = load_earlier_states(spark, tmp_path, "c", span(3))
-    assert {(e.topic, e.time_ahead_ms) for e in found} == {("t", HOUR_MS), ("loose", 2**63 - 1), ("old", 2**63 - 1)}
+    told = [{"cleanup.policy": "delete", ahead: value} for value in (str(HOUR_MS), str(2**63 - 1))]
+    hour, any_time = ({"configs": configs} for configs in told)
+    first, then = row(0, 0, 5, observed=1), row(1, 0, 5, observed=2)
+    of_topics = {
+        "t": [first | hour, then | hour, row(2, 1, 6) | {"configs": told[0] | {ahead: "5"}}],
+        "loose": [first | any_time, then | hour],
+        "refused": [first | hour, then | {"configs": {}, "observed_leader_id": 0}],
+        "old": [first | hour, then | {"configs": {"cleanup.policy": "delete"}}],  # as Kafka 3.5 tells
+        "caught up": [first | hour, row(1, 0, 5) | {"configs": {}}],  # nobody was asked about that window
+        "late": [row(1, 0, 5, observed=3) | hour],  # what it took an hour before the span is not known
+    }
+    store([one | {"topic": topic} for topic, rows in of_topics.items() for one in rows], 3)
+    found = {e.topic: e.time_ahead_ms for e in load_earlier_states(spark, tmp_path, "c", span(3))}
+    assert found == {
+        "t": HOUR_MS,
+        "loose": 2**63 - 1,
+        "refused": 2**63 - 1,
+        "old": 2**63 - 1,
+        "caught up": HOUR_MS,
+        "late": None,
+    }
+    later = TimeWindow(40 * HOUR_MS, 41 * HOUR_MS)  # after a pause of more than a day
+    assert {e.time_ahead_ms for e in load_earlier_states(spark, tmp_path, "c", later)} == {None}
 
 
 def test_a_task_keeps_one_row_of_a_leader_epoch_however_many_windows_there_are(spark, tmp_path, store):
@@ -145,7 +161,7 @@ def test_a_task_keeps_one_row_of_a_leader_epoch_however_many_windows_there_are(s
     store(rows, 30)
     reach = TimeWindow(0, 30 * HOUR_MS)
     files = list_data_files(tmp_path, CLUSTER_STATE, "c", (reach,))
-    (read,) = _read_terms(tmp_path, reach, 20 * HOUR_MS, files)
+    (read,) = _read_terms(tmp_path, reach, 20 * HOUR_MS, frozenset(), files)
     assert sorted(zip(read["partition"].to_pylist(), read["log_end_offset"].to_pylist(), strict=True)) == [
         (number, end) for number in range(4) for end in (19, 29)
     ]
