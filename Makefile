@@ -41,7 +41,7 @@ LAB_TESTS = $(filter-out tests/lab/real/%,$(wildcard tests/lab/test_*.py tests/l
 test-unit: $(READY) ## tests without Spark, Airflow and Kafka, for the inner loop
 	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests/unit tests/properties $(LAB_TESTS) tests/golden $(ARGS)
 
-test: $(READY) ## all tests that need Python and Java only (under 9 minutes on two cores)
+test: $(READY) ## all tests that need Python and Java only (13 to 40 minutes on two cores)
 	@$(BIN)/python -m pytest -n $(PROCESSES) pipeline tests --ignore=tests/integration $(ARGS)
 
 test-integration: $(READY) ## tests that need other toolchains (Go, Node, Prometheus, Chromium, Spark cluster)
