@@ -60,6 +60,11 @@ class PartitionState(OfPartition):
     def preferred_leader_id(self) -> int:
         return self.replicas[0] if self.replicas else NO_LEADER
 
+    @property
+    def eligible_leaders(self) -> frozenset[int]:
+        """Brokers whose election loses nothing: the in-sync set and the eligible leader replicas (KIP-966)."""
+        return frozenset((*(self.isr or ()), *self.eligible_leader_replicas))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState(OfPartition):
@@ -247,9 +252,7 @@ class EarlierState:
     told_at_ms: int | None = None  # when the leader reported it
     observed_at_ms: int | None = None  # when its leader epoch was first observed
     settled_offset: int | None = None  # end of the log an hour or more before the span, as this leader said
-    time_ahead_ms: int | None = (
-        None  # the largest `message.timestamp.after.max.ms` seen since an hour and more before the span
-    )
+    time_ahead_ms: int | None = None  # the largest `TIME_AHEAD` that runs saw, from an hour or more before the span on
 
 
 def retention_ms(configs: Mapping[str, str]) -> int | None:

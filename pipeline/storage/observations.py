@@ -29,7 +29,6 @@ from pipeline.tables.values import tuples_of
 
 REACH_MS = 7 * DAY_MS
 SETTLED_MS = HOUR_MS  # how far ahead of the brokers' clocks those of clients may be
-_ANY_TIME = 2**63 - 1
 _TASKS_PER_SLOT = 3
 _LOG = ("topic", "topic_id", "partition")
 _TERM = (*_LOG, "leader_epoch", "leader_id")
@@ -54,16 +53,14 @@ def load_earlier_states(spark: SparkSession, warehouse: Folder, cluster: str, sp
     reach = TimeWindow(max(0, span.start_ms - REACH_MS), span.end_ms + REACH_MS)
     paths, slots = list_data_files(warehouse, CLUSTER_STATE, cluster, (reach,)), count_task_slots(spark)
     count = min(len(paths), _TASKS_PER_SLOT * slots)
-    day = TimeWindow(
-        max(0, span.start_ms - DAY_MS), reach.end_ms
-    )  # of which configs are read: a map in each row takes long
+    day = TimeWindow(max(0, span.start_ms - DAY_MS), reach.end_ms)  # configs are read of it only: maps take long
     recent = frozenset(list_data_files(warehouse, CLUSTER_STATE, cluster, (day,)))
     read = partial(_read_terms, warehouse, reach, span.start_ms, recent)
     terms = map_tasks(spark, [paths[number::count] for number in range(count)], read, _SCHEMA)
-    found = pl.DataFrame(pl.from_arrow(map_groups(terms, _LOG, slots, _finish, _SCHEMA).toArrow())).drop(
-        "is_before", _AHEAD[1]
+    found = pl.DataFrame(pl.from_arrow(map_groups(terms, _LOG, slots, _finish, _SCHEMA).toArrow()))
+    ordered = found.drop("is_before", "settled_ahead_ms").sort(
+        "window_start_ms", "topic", "partition", pl.col("leader_epoch").fill_null(0), pl.all()
     )
-    ordered = found.sort("window_start_ms", "topic", "partition", pl.col("leader_epoch").fill_null(0), pl.all())
     return [EarlierState(**row) for row in ordered.iter_rows(named=True)]
 
 
@@ -83,26 +80,23 @@ def _list_terms(batch: pa.RecordBatch, reach: TimeWindow, start_ms: int) -> pl.D
     rows = rows.with_columns(pl.lit(None).alias(n) for n in (*_OBSERVED, "observed_at") if n not in rows.columns)
     took_ms = pl.lit(None, pl.Int64)
     if "configs" in batch.schema.names:
-        names = (TIME_AHEAD, "cleanup.policy")  # brokers tell the other one always
-        ahead, policy = (
-            pl.Series(pl.from_arrow(pc.map_lookup(batch["configs"], pa.scalar(n), "first"))) for n in names
-        )
+        configs, names = batch["configs"], (TIME_AHEAD, "cleanup.policy")  # brokers always tell that policy
+        ahead, policy = (pl.Series(pl.from_arrow(pc.map_lookup(configs, pa.scalar(n), "first"))) for n in names)
         was_asked = policy.is_not_null() | rows["observed_leader_id"].is_not_null()
-        took_ms = pl.when(was_asked).then(ahead.cast(pl.Int64, strict=False).fill_null(_ANY_TIME))
+        took_ms = pl.when(was_asked).then(ahead.cast(pl.Int64, strict=False).fill_null(2**63 - 1))  # any time
     at, told = pl.col("window_start").dt.epoch("ms"), pl.col("observed_at").cast(pl.Datetime("us")).dt.epoch("ms")
     leader_id, epoch = pl.col("leader_id"), pl.col("leader_epoch")
-    rows = (
-        rows.with_columns(time_ahead_ms=took_ms)
-        .filter((pl.col("state_source").cast(pl.String) == LIVE_CLUSTER) & (at >= reach.start_ms) & (at < reach.end_ms))
-        .with_columns(
-            pl.col("topic", "topic_id").cast(pl.String),
-            window_start_ms=at,
-            told_at_ms=told,
-            observed_at_ms=told,
-            settled_offset=pl.when(told <= start_ms - SETTLED_MS).then("log_end_offset"),
-            settled_ahead_ms=pl.when(told <= start_ms - SETTLED_MS).then("time_ahead_ms"),
-            is_before=at < start_ms,
-        )
+    rows = rows.with_columns(time_ahead_ms=took_ms)
+    rows = rows.filter(
+        (pl.col("state_source").cast(pl.String) == LIVE_CLUSTER) & (at >= reach.start_ms) & (at < reach.end_ms)
+    ).with_columns(
+        pl.col("topic", "topic_id").cast(pl.String),
+        window_start_ms=at,
+        told_at_ms=told,
+        observed_at_ms=told,
+        settled_offset=pl.when(told <= start_ms - SETTLED_MS).then("log_end_offset"),
+        settled_ahead_ms=pl.when(told <= start_ms - SETTLED_MS).then("time_ahead_ms"),
+        is_before=at < start_ms,
     )
     observed = rows.with_columns(
         is_leader=pl.col("replica_id") == pl.col("observed_leader_id"),

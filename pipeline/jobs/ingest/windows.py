@@ -1,15 +1,14 @@
 """Which windows a run replaces, which it keeps, and the rows that vouch for them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
-from itertools import chain
 
 import pyarrow.compute as pc
 
 from pipeline.engine import describe_work
 from pipeline.jobs.ingest.ingest_input import IngestInput
-from pipeline.model.cluster import CLUSTER_METADATA, NO_LEADER, ClusterHistory, PartitionState
+from pipeline.model.cluster import CLUSTER_METADATA, NO_LEADER, ClusterHistory, PartitionState, Timeline
 from pipeline.model.log import LogName, Problem, fits_topics
 from pipeline.model.log_tree import KAFKA_TOPICS, DirectoryKind
 from pipeline.model.number_text import format_span
@@ -30,6 +29,7 @@ from pipeline.tables.silver import PARTITION_TRAFFIC
 from pipeline.tables.values import tuples_of
 from pipeline.transforms.traffic import find_covered_less, find_known_less
 
+IsOnNewDisk = Callable[[PartitionState, PartitionState, int], bool]
 Expired = dict[str, set[TimeWindow]]  # by source, windows of which it gives less than is stored
 _LAST_LOGS = """
     SELECT topic, topic_id, partition, max(last_offset) AS last_offset FROM traffic
@@ -101,8 +101,8 @@ def commit_windows(
         run.cluster, given.reading, run.windows, newest_ms, listed=given.metrics.listed, samples=given.instances
     ):
         is_of_records = source == given.reading.record_source
-        of_window = (lost.get(window.start_ms, ()), dropped[window.start_ms], unknown[window.start_ms])
-        missing = [*chain.from_iterable(of_window)] if is_of_records else []
+        at_ms = window.start_ms
+        missing = [*lost.get(at_ms, ()), *dropped[at_ms], *unknown[at_ms]] if is_of_records else []
         available = brought.without(missing, len(missing))
         is_expired = window in expired.get(source, set())
         counts = stored.row_counts if is_expired else given.row_counts
@@ -183,53 +183,57 @@ def _list_lost(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]
 
 
 def _list_dropped(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]:
-    """By window, partitions that lost acknowledged records of it, as the metadata log tells: by an unclean election or with a disk.
-
-    A collector may have read them before an unclean election; they count as lost all the same.
-    """
-    history, dropped = reading.history, defaultdict[tuple[int, str], dict[str, None]](dict)
+    """By window, partitions that lost acknowledged records of it, as the metadata log tells: by an unclean election or with a disk."""
+    history, named = reading.history, defaultdict[int, list[str]](list)
+    if history.state_source != CLUSTER_METADATA:
+        return named
+    dropped: dict[tuple[int, str], dict[str, None]] = defaultdict(dict)  # by window and reason
     is_on_new_disk = _find_new_disks(reading)
-    for key, timeline in sorted(history.partitions.items()) if history.state_source == CLUSTER_METADATA else ():
+    for key, timeline in sorted(history.partitions.items()):
         if key.topic in KAFKA_TOPICS or not fits_topics(key.topic, run.cluster.topics):
             continue
-        in_sync_ms: dict[int, int] = {}  # by broker, until when it was in sync
-        led: PartitionState | None = None  # the last state with a leader
-        since_ms = timeline.moments_ms[0] if timeline.moments_ms[0] > (history.known_since_ms or 0) else 0
-        for before, after, at_ms in zip(timeline.values, timeline.values[1:], timeline.moments_ms[1:], strict=False):
-            if before is None or after is None:
-                in_sync_ms, led, since_ms = {}, None, at_ms
-                continue
-            led = before if led is None or before.leader_id != NO_LEADER else led
-            in_sync_ms |= dict.fromkeys((*(before.isr or ()), *before.eligible_leader_replicas), at_ms)
-            heads = {led.leader_id} - {NO_LEADER} or {
-                *(led.isr or ()),
-                *led.eligible_leader_replicas,
-                *led.last_known_elr,
-            }
-            if before.leader_id == after.leader_id or (before.leader_id == NO_LEADER and after.leader_id in heads):
-                is_lost = before.leader_id == NO_LEADER and is_on_new_disk(led, after, at_ms)
-                reason, first_ms = _NEW_DISK, at_ms if reading.collected else since_ms
-            else:
-                is_lost = _is_unclean(before, after)
-                # a replica is out of sync replica.lag.time.max.ms before it is told
-                reason, first_ms = _UNCLEAN, max(since_ms, in_sync_ms.get(after.leader_id, since_ms) - MINUTE_MS)
-            for window in run.windows if is_lost else ():
-                if window.start_ms <= at_ms and first_ms < window.end_ms:
+        for reason, since_ms, at_ms in _iter_losses(timeline, history.known_since_ms or 0, is_on_new_disk):
+            # a collector has read what was on the disk before
+            from_ms = at_ms if reason == _NEW_DISK and reading.collected else since_ms
+            for window in run.windows:
+                if window.start_ms <= at_ms and from_ms < window.end_ms:
                     dropped[window.start_ms, reason][str(key)] = None
-    named: dict[int, list[str]] = defaultdict(list)
     for (start_ms, reason), keys in dropped.items():
         named[start_ms].append(name_some(reason, [*keys]))
     return named
 
 
+def _iter_losses(
+    timeline: Timeline[PartitionState], known_since_ms: int, is_on_new_disk: IsOnNewDisk
+) -> Iterator[tuple[str, int, int]]:
+    """Reasons for which a partition lost records, and the moments between which these may have come."""
+    begun_ms = timeline.moments_ms[0] if timeline.moments_ms[0] > known_since_ms else 0
+    in_sync_ms: dict[int, int] = {}  # by broker, until when it was in sync
+    led: PartitionState | None = None  # the last state with a leader
+    for before, after, at_ms in zip(timeline.values, timeline.values[1:], timeline.moments_ms[1:], strict=False):
+        if before is None or after is None:
+            in_sync_ms, led, begun_ms = {}, None, at_ms
+            continue
+        led = before if led is None or before.leader_id != NO_LEADER else led
+        in_sync_ms |= dict.fromkeys(before.eligible_leaders, at_ms)
+        if before.leader_id == after.leader_id:
+            continue
+        leaders = {led.leader_id} - {NO_LEADER} or {*led.eligible_leaders, *led.last_known_elr}
+        if before.leader_id == NO_LEADER and after.leader_id in leaders:  # it comes back
+            if is_on_new_disk(led, after, at_ms):
+                yield _NEW_DISK, begun_ms, at_ms
+        elif _is_unclean(before, after):
+            # a leader takes a replica out of the in-sync set replica.lag.time.max.ms after it fell behind
+            yield _UNCLEAN, max(begun_ms, in_sync_ms.get(after.leader_id, begun_ms) - MINUTE_MS), at_ms
+
+
 def _is_unclean(before: PartitionState, after: PartitionState) -> bool:
     """Whether a replica that was not in sync was elected; not so where a reassignment ends, which changes replicas at once."""
-    was_in_sync = after.leader_id in {*(before.isr or ()), *before.eligible_leader_replicas}
     is_same = (before.topic_id, before.replicas) == (after.topic_id, after.replicas)
-    return is_same and after.leader_id != NO_LEADER and not was_in_sync
+    return is_same and after.leader_id not in before.eligible_leaders | {NO_LEADER}
 
 
-def _find_new_disks(reading: ClusterReading) -> Callable[[PartitionState, PartitionState, int], bool]:
+def _find_new_disks(reading: ClusterReading) -> IsOnNewDisk:
     """Whether a leader came back without the disk that it led on, and without the log that was on it, which may have been moved."""
     brokers, logs = reading.history.brokers, reading.tree.iter_partitions(kind=DirectoryKind.LIVE)
     epochs = {(at.broker_id, log.topic_partition): log.leader_epochs[0].epoch for at, log in logs if log.leader_epochs}

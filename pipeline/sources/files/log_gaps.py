@@ -203,8 +203,8 @@ def find_stale(reading: ClusterReading, window: TimeWindow, newest_batch_ms: int
 
     Each broker keeps the metadata log, which grows all the time: one that ends well before the window's end while
     another broker's goes on is of an older copy. So are all where controllers write without a pause of that length, and a
-    disk that its broker wrote to last well before it wrote to another, though it leads partitions there. Where no metadata
-    log tells, so are all if no disk was written to since; an archive that keeps no times has disks older than batches.
+    disk that its broker wrote to last well before it wrote to another, though it leads partitions there. If no metadata
+    log tells, all are old if none was written to since. Times from before the batches are of an archive that keeps none.
     """
     history, newest_ms = reading.history, max(reading.metadata_ends_ms.values(), default=0)
     end_ms = min(window.end_ms, reading.as_of_ms)

@@ -59,19 +59,17 @@ def plan_fetches(
     `settled`: where logs ended long before it, so that a record there with a far later time is no start. `earlier`: what the newest run
     before said. `is_sample`: times decide where a range ends, whatever a topic takes.
     """
-    wanted = tuple(partitions)
+    wanted, settled, earlier = tuple(partitions), settled or {}, earlier or {}
     leaders = {key: state.partitions[key].leader_id for key in wanted if key in state.high_watermarks}
     starts = admin.ask_offsets(connection, leaders, span.start_ms, state.failures)
     late_ms = span.end_ms + lateness_ms
     ended = leaders if late_ms < as_of_ms else {}
     if ended and not is_sample:
         config = state.history.state_at(as_of_ms).topic_config
-        ahead_ms = {key: past.time_ahead_ms for key, past in (earlier or {}).items() if key in (settled or {})}
-        ended = {
-            key: of for key, of in ended.items() if _ends_by_time(config(key.topic), ahead_ms.get(key), lateness_ms)
-        }
+        ahead = {key: past.time_ahead_ms for key, past in earlier.items() if key in settled}
+        ended = {key: of for key, of in ended.items() if _ends_by_time(config(key.topic), ahead.get(key), lateness_ms)}
     ends = admin.ask_offsets(connection, ended, late_ms, state.failures) if ended else {}
-    led, asked_ms = Counter(leaders.values()), find_asked_ms((earlier or {}).values())
+    led, asked_ms = Counter(leaders.values()), find_asked_ms(earlier.values())
     reads: list[FetchRead] = []
     shortfalls: list[Shortfall] = []
     for key in wanted:
@@ -79,7 +77,7 @@ def plan_fetches(
             shortfalls.append(Shortfall.of_silence(key, state))
             continue
         log_start, high = state.log_starts[key].offset, state.high_watermarks[key].offset
-        past, old_end, end_at = (earlier or {}).get(key), (settled or {}).get(key, -1), ends.get(key)
+        past, old_end, end_at = earlier.get(key), settled.get(key, -1), ends.get(key)
         if end_at is not None and end_at.offset < old_end and not is_sample:
             end_at = None  # it came long before the span, while the topic took any time
         start, end = _range(starts[key], end_at, log_start, high, late_ms)
