@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from pipeline.sources import kinds  # noqa: F401  (known, as after any configuration was read)
+from pipeline.storage import tables_on_disk
 from pipeline.tables import TABLES
 
 settings.register_profile(  # no test has a clock: machines differ, and kernels compile at their first call
@@ -160,9 +161,7 @@ def pytest_make_collect_report(collector):
 
 @pytest.fixture(autouse=True, scope="session")
 def tables_copied(tmp_path_factory):
-    """New tables are copies of the first of their kind that this process made: a warehouse takes 0.1 s to make, not 0.7."""
-    from pipeline.storage import tables_on_disk  # noqa: PLC0415
-
+    """New tables are copies of the first of their kind that this process made: making all of them takes most of a test."""
     folder, make = tmp_path_factory.mktemp("tables"), tables_on_disk._ensure_at
 
     @functools.wraps(make)
