@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from pipeline.engine import describe_work
+from pipeline.jobs.ingest.gaps import list_gaps
 from pipeline.jobs.ingest.ingest_input import IngestInput
 from pipeline.model.cluster import CLUSTER_METADATA, NO_LEADER, ClusterHistory, PartitionState, Timeline
 from pipeline.model.log import LogName, Problem, fits_topics
@@ -183,10 +184,10 @@ def _list_lost(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]
 
 
 def _list_dropped(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]:
-    """By window, partitions that lost acknowledged records of it, as the metadata log tells: by an unclean election or with a disk."""
+    """By window, partitions that lost acknowledged records of it, by an unclean election or with a disk: as the metadata log tells, or gaps."""
     history, named = reading.history, defaultdict[int, list[str]](list)
     if history.state_source != CLUSTER_METADATA:
-        return named
+        return list_gaps(run)
     dropped: dict[tuple[int, str], dict[str, None]] = defaultdict(dict)  # by window and reason
     is_on_new_disk = _find_new_disks(reading)
     for key, timeline in sorted(history.partitions.items()):

@@ -29,7 +29,7 @@ from pipeline.sources.source import ClusterReading
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.storage.window_status import StoredWindows
 from pipeline.tables.bronze import WINDOW_STATUS
-from pipeline.tables.silver import PARTITION_TRAFFIC
+from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
 from tests.config_files import write_configuration
 from tests.table_rows import zero_row
 from tests.unit.sources.live.test_live_state import SOURCE, partition, state
@@ -195,6 +195,46 @@ def test_a_topic_deleted_before_the_metadata_log_begins_is_missing_in_windows_be
     run = plan(tmp_path, 1, 2, window(2).end_ms)
     had_traffic(run, "t")
     assert find_missing(run, told_by_disks(since_ms=window(1).start_ms + 1)) == {1: LOST}
+
+
+GAP = "logs have a gap before another broker led, as after an unclean election, which drops records: of t-0"
+
+
+def every(step, first, last, leader_id, epoch):
+    return [(second, leader_id, epoch) for second in range(first, last, step)]
+
+
+@pytest.mark.parametrize(
+    ("batches", "lacking"),
+    [
+        (every(1, 0, 80, 1, 0) + every(1, 125, 180, 2, 1), {1, 2}),  # seconds from minute 0 on
+        (every(1, 0, 125, 1, 0) + every(1, 165, 180, 2, 1), {2}),
+        (every(1, 0, 80, 1, 0) + every(1, 125, 180, 1, 1), set()),  # the same broker, after an outage
+        (every(1, 0, 100, 1, 0) + every(1, 125, 180, 2, 1), set()),  # as long as a clean election may take
+        (every(1, 0, 60, 1, 0) + every(1, 82, 84, 1, 0) + every(1, 125, 180, 2, 1), set()),  # bursts
+        (every(1, 0, 1, 1, 0) + every(1, 23, 80, 1, 0) + every(1, 125, 180, 2, 1), set()),  # bursts before
+        (every(1, 40, 80, 1, 0) + every(1, 125, 180, 2, 1), set()),  # it begins late
+        (every(9, 0, 80, 1, 0) + every(9, 125, 180, 2, 1), set()),  # too few to tell
+        (every(1, 0, 80, -1, 0) + every(1, 125, 180, -1, 1), set()),
+    ],
+)
+def test_a_gap_before_another_broker_leads_may_be_what_an_unclean_election_dropped(tmp_path, batches, lacking):
+    """Brokers tell no unclean election, and the window was trusted. A rate of more than 16 batches in the gap is not due to chance."""
+    run = plan(tmp_path, 1, 2, window(2).end_ms)
+    ensure_tables(run.warehouse)
+    minutes = [window(minute) for minute in range(3)]
+    rows, terms = [], set()
+    for offset, (second, leader_id, epoch) in enumerate(batches):
+        at_ms, start_ms = START_MS + second * 1000, window(second // 60).start_ms
+        led = {"topic": "t", "leader_id": leader_id, "leader_epoch": epoch}
+        times = dict.fromkeys(("base_timestamp", "max_timestamp"), instant_of(at_ms))
+        rows.append(zero_row(RECORD_BATCHES, start_ms, base_offset=offset, **times, **led))
+        terms.add((start_ms, *led.items()))
+    run.replace(RECORD_BATCHES, rows, minutes)
+    run.replace(PARTITION_TRAFFIC, [zero_row(PARTITION_TRAFFIC, at_ms, **dict(led)) for at_ms, *led in terms], minutes)
+    reading = ClusterReading(record_source="log_directories", history=ClusterHistory(state_source="topics_describe"))
+    of_gaps = {minute: missing for minute, missing in find_missing(run, reading).items() if GAP in missing}
+    assert of_gaps == dict.fromkeys(lacking, GAP)
 
 
 @pytest.mark.parametrize(
