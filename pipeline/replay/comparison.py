@@ -10,11 +10,13 @@ from pipeline.calibration.caveats import Caveat, Origin, Statement, join_stateme
 from pipeline.calibration.limits import SHARE_BAR_POINTS
 from pipeline.config.replay import IN_USE
 from pipeline.model.promise import Trust, format_trust
+from pipeline.partitioners.registry import STRATEGIES
 from pipeline.replay.back_tests import LATENCY, SHARES, TRUSTS, doubt_width
 from pipeline.replay.keyed.sums import KeyTotals
 from pipeline.replay.keyed.topics import AS_RECORDED, BaselineSource, KeyedOutcome, KeyedTopic
 from pipeline.replay.loads import Estimate, count_seeds, known_loads, measure_effective_partitions, measure_peak_to_mean
 from pipeline.replay.recorded import RecordedTopic
+from pipeline.replay.simulated.plan import FAMILY_OF
 from pipeline.replay.simulated.runs import CELL_LOG_BYTES
 from pipeline.replay.simulated.topics import SimulatedTopic
 from pipeline.replay.topics import CandidateOutcome, ReplayedTopic
@@ -162,7 +164,10 @@ def _describe_trusts(topic: ReplayedTopic, outcome: CandidateOutcome, tested: Ro
     # of what nobody knows, drawn evenly or left out
     untold = [one for one in outcome.assumptions if one.kind in _UNTOLD]
     trusts = {name: _add_doubt(trust, untold) for name, trust in trusts.items()}
-    of_keys = [] if outcome.keys is None or outcome.is_as_in_use else list(_doubt_keys(topic, outcome.keys))
+    doubt_keys = (
+        _doubt_unstored(topic, outcome, outcome.runs) if outcome.keys is None else _doubt_keys(topic, outcome.keys)
+    )
+    of_keys = [] if outcome.is_as_in_use else list(doubt_keys)
     trusts[SHARES] = _add_doubt(trusts[SHARES], [*of_keys, *doubt_width(outcome.runs)])
     in_use = next((one.runs for one in topic.outcomes if one.is_baseline), None)
     if in_use is not None and not outcome.is_as_in_use:
@@ -184,6 +189,17 @@ def _doubt_keys(topic: ReplayedTopic, keys: KeyedOutcome) -> Iterator[Statement]
         yield Caveat.NOT_REPLAYABLE.say()
     counts = {Caveat.KEYS_UNKNOWN: keys.unknown_record_count, Caveat.KEYS_UNANSWERED: keys.moves.unanswered_records}
     yield from (caveat.say(count=count) for caveat, count in counts.items() if count > few)
+
+
+def _doubt_unstored(topic: ReplayedTopic, outcome: CandidateOutcome, runs: SimulatedTopic) -> Iterator[Statement]:
+    """Keys that are not stored (`keys.mode: off`): a run leaves their records where they were, whatever would move them."""
+    count = int(topic.recorded.records.sum()) - topic.recorded.keyless_count
+    in_use = next((one.partitioner for one in topic.outcomes if one.is_baseline), None)
+    own, was = STRATEGIES.get(outcome.partitioner or ""), FAMILY_OF.get(in_use or "")
+    is_moved = own is not None and not own.ignores_keys and FAMILY_OF.get(own.name) != was
+    is_moved |= runs.partition_count != topic.recorded.partition_count
+    if is_moved and count > SHARE_BAR_POINTS / 100 * topic.recorded.records.sum():
+        yield Caveat.KEYS_UNKNOWN.say(count=count)
 
 
 def _add_doubt(trust: str, doubts: Iterable[Statement]) -> str:

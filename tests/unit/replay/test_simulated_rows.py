@@ -258,3 +258,36 @@ def test_a_partitioner_that_was_never_back_tested_is_named(in_use):
         "java-builtin was not back-tested here: the current partitioner is java-sticky-2.4"
     )
     assert comparison_row(topic, outcome, ALL_TRUSTED)["assumptions"] == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "keyless", "is_doubted"),
+    [
+        ({"partitions": "x2"}, 0, True),
+        ({"partitions": "x2"}, 2_000, False),
+        ({"partitioner": "librdkafka-consistent_random"}, 0, True),
+        ({"partitioner": "java-builtin"}, 0, False),
+        ({"partitioner": "java-builtin-ignore-keys"}, 0, False),
+    ],
+)
+def test_where_keys_go_that_are_not_stored_is_not_known(settings, keyless, is_doubted):
+    """`keys: {mode: off}`: a run leaves their records where they were, though another hash or count would move them."""
+    traffic = make_traffic(2_000, key_count=500, keyed_ratio=1.0)
+    some_key = -2  # a key without an id
+    traffic = dataclasses.replace(traffic, key_index=np.full(2_000, some_key, np.int32), keys=np.zeros(0, np.int64))
+    group = make_group(traffic)
+    arrivals, candidate = prepare_arrivals(group, [traffic]), Candidate(name="other", **settings)
+    now, then = (
+        {seed: run_group(lay_out(group, arrivals, one), arrivals, seed)[0] for seed in (1, 2)}
+        for one in (None, candidate)
+    )
+    recorded = dataclasses.replace(record(now[1]), keyless_count=keyless)
+    topic, in_use = outcome_of(SimulatedTopic(recorded, now))
+    other = dataclasses.replace(
+        in_use,
+        name="other",
+        runs=SimulatedTopic(recorded, then),
+        partitioner=settings.get("partitioner", "java-sticky-2.4"),
+    )
+    trust = comparison_row(dataclasses.replace(topic, outcomes=[in_use, other]), other, ALL_TRUSTED)["trust"]
+    assert trust.startswith("not trustworthy: keys of 2000 records are not known") == is_doubted, trust
