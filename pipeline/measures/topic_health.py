@@ -65,6 +65,7 @@ class TopicCounts:
     broker_count: int  # brokers that may lead partitions
     consumer_count: int  # members of its largest consumer group; 0 where none is known
     seed: int  # from `derive_window_seed`
+    may_have_keys: bool = False  # some records have one, or nobody stored whether
     has_fixed_count: bool = False  # more partitions would break its use
 
 
@@ -77,7 +78,7 @@ def measure_topic(topic: TopicCounts) -> dict[str, Any]:
     peak, p_value, method = _chance_of_peak(topic, units, by_key=by_key)
     brokers, consumers = 0 if topic.has_fixed_count else topic.broker_count, topic.consumer_count
     advised, reason = advise_partition_count(
-        count, broker_count=brokers, consumer_count=consumers, is_keyed=topic.keyed_ratio > 0
+        count, broker_count=brokers, consumer_count=consumers, is_keyed=topic.may_have_keys
     )
 
     def cv_of(unit_count: float | None) -> float | None:

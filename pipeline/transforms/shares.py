@@ -126,7 +126,7 @@ def _count_units(weights: pl.Expr) -> pl.Expr:
 def with_keys(
     loads: pl.DataFrame, key_traffic: pl.DataFrame, weighed: pl.DataFrame, topic_keys: pl.DataFrame
 ) -> pl.DataFrame:
-    """Adds the parts of each load's partition that heavy and light keys hold; NULL where that is not known."""
+    """Adds the parts of each load's partition that heavy and light keys hold, and that has none; NULL where that is not known."""
     heavy = weighed.filter("is_heavy").select(*_TOPIC, "key_id", "is_heavy")
     size, is_key = pl.col("size_bytes"), pl.col("kind") == "key"
     sums = (
@@ -136,6 +136,7 @@ def with_keys(
             size.sum().alias("all_bytes"),
             size.filter(is_key & pl.col("is_heavy").is_not_null()).sum().alias("heavy_bytes"),
             size.filter(is_key).sum().alias("keyed_bytes"),
+            size.filter(pl.col("kind") == "no_key").sum().alias("keyless_bytes"),
         )
     )
     light_bytes = pl.col("keyed_bytes") - pl.col("heavy_bytes")
@@ -144,6 +145,7 @@ def with_keys(
         "partition",
         divide(pl.col("heavy_bytes"), pl.col("all_bytes")).alias("heavy_ratio"),
         divide(light_bytes, pl.col("all_bytes")).alias("light_ratio"),
+        divide(pl.col("keyless_bytes"), pl.col("all_bytes")).alias("keyless_ratio"),
         "light_unit_count",
     )
     return loads.join(partitions, on=_PARTITION, how="left")

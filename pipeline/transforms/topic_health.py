@@ -20,7 +20,7 @@ from pipeline.transforms.arithmetic import divide
 _TOPIC = ("window_start", "topic", "topic_id")
 _SUMS = ("under_replicated_count", "below_min_isr_count", "lagging_replica_count", "leaderless_count")
 _STATE = (*_SUMS, "reassigning_count", "not_preferred_count")
-_INPUTS = ("batch_unit_count", "light_unit_count", "broker_count")
+_INPUTS = ("batch_unit_count", "light_unit_count", "broker_count", "may_have_keys")
 _LIVE_CLUSTER = "live_cluster"  # as `pipeline.model.cluster` names it, which a transform may not import
 
 
@@ -75,6 +75,7 @@ def _sum_partitions(partition_health: pl.DataFrame, loads: pl.DataFrame) -> pl.D
     of_loads = loads.group_by(_TOPIC).agg(
         whole.sum().cast(pl.Float64).alias("squared"),
         keyed.round(mode="half_away_from_zero").cast(pl.Int64).sum().alias("keyed_bytes"),
+        ((pl.col("record_count") > 0) & (pl.col("keyless_ratio").fill_null(0.0) < 1)).any().alias("may_have_keys"),
     )
     total = pl.col("size_bytes").cast(pl.Float64)
     joined = sums.join(of_loads, on=_TOPIC, maintain_order="left").with_columns(
