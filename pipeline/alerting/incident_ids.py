@@ -173,6 +173,10 @@ def fails(verdict: Verdict) -> bool:
     return verdict.verdict == "fail" and verdict.is_above
 
 
+def is_judged(verdict: Verdict) -> bool:
+    return verdict.verdict in {"ok", "warn", "fail"} and verdict.value is not None
+
+
 def make_change(state: IncidentState, incident_id: str, since_ms: int, seen: Verdicts) -> IncidentChange:
     """A change in the window of the last verdict seen."""
     latest = seen[-1]
@@ -185,7 +189,7 @@ def make_change(state: IncidentState, incident_id: str, since_ms: int, seen: Ver
         since_ms=since_ms,
         window_start_ms=latest.window_start_ms,
         value=latest.value,
-        peak_value=worst_of(latest.rule, (verdict.value for verdict in reach)),
+        peak_value=worst_of(latest.rule, (verdict.value for verdict in reach if is_judged(verdict))),
         limit_value=latest.limit_value,
         window_count=len(reach),
     )

@@ -23,7 +23,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pipeline.alerting.incident_ids import Episode, KnownIncident, fails, list_known, make_change, settle_ids
+from pipeline.alerting.incident_ids import Episode, KnownIncident, fails, is_judged, list_known, make_change, settle_ids
 from pipeline.model.incident import ENDED, IncidentChange, IncidentState, OpenIncident
 from pipeline.model.verdict import Verdict, Verdicts
 from pipeline.model.window import TimeWindow
@@ -34,7 +34,6 @@ from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.incidents import INCIDENTS
 from pipeline.tables.values import values_of
 
-_JUDGED = frozenset({"ok", "warn", "fail"})
 _Subject = tuple[str, str]
 
 
@@ -49,7 +48,7 @@ class IncidentPolicy:
 
     def is_calm(self, verdict: Verdict) -> bool:
         resolves_at = self.resolves_by_limit.get(verdict.limit_value, self.resolves_at)
-        return _is_judged(verdict) and not verdict.is_above and (verdict.value or 0.0) < resolves_at
+        return is_judged(verdict) and not verdict.is_above and (verdict.value or 0.0) < resolves_at
 
 
 def as_open(change: IncidentChange, before: OpenIncident | None = None) -> OpenIncident:
@@ -159,21 +158,17 @@ def _next_state(seen: Verdicts, incident: OpenIncident, policy: IncidentPolicy) 
     if policy.is_calm(latest):
         calm_count = 0
         for verdict in reversed(seen):
-            if verdict.window_start_ms <= incident.opened_ms or (_is_judged(verdict) and not policy.is_calm(verdict)):
+            if verdict.window_start_ms <= incident.opened_ms or (is_judged(verdict) and not policy.is_calm(verdict)):
                 break
             calm_count += policy.is_calm(verdict)
         return "resolved" if calm_count >= policy.k else None
-    if not _is_judged(latest) or latest.value is None or latest.severity != "critical":
+    if not is_judged(latest) or latest.value is None or latest.severity != "critical":
         return None
     before = incident.reported_value
     if latest.is_above and before is not None and times_worse(latest.rule, latest.value, before) >= policy.worsens_by:
         return "worse"
     is_due = policy.repeat_ms > 0 and latest.window_start_ms - incident.last.window_start_ms >= policy.repeat_ms
     return "continuing" if is_due else None
-
-
-def _is_judged(verdict: Verdict) -> bool:
-    return verdict.verdict in _JUDGED and verdict.value is not None
 
 
 def _since_ms(seen: Verdicts, policy: IncidentPolicy) -> int:
@@ -185,7 +180,7 @@ def _since_ms(seen: Verdicts, policy: IncidentPolicy) -> int:
             above_count += 1
         if policy.is_calm(verdict):
             calm_count += 1
-        elif _is_judged(verdict):
+        elif is_judged(verdict):
             calm_count = 0
         if above_count >= latest.above_count or calm_count >= policy.k:
             break

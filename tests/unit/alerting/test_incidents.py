@@ -146,6 +146,14 @@ def test_peak_and_values_are_those_of_the_windows_since():
     assert (resolved.value, resolved.peak_value) == (1.0, 1.9)
 
 
+@pytest.mark.parametrize("kind", ["incomplete", "stale", "not_enough_traffic"])
+def test_the_share_of_a_window_that_was_not_judged_is_no_peak(kind):
+    """Records of other brokers were missing in it, or it had three of them: the mail about the end told 3.00 as the peak."""
+    rows = [replace(row, value=3.0, verdict=kind) if row.value is None else row for row in verdicts("aaA?...")]
+    new, resolved = fold(rows)
+    assert (new.peak_value, resolved.state, resolved.peak_value) == (1.5, "resolved", 1.5)
+
+
 def test_subjects_are_folded_apart_and_told_by_window_then_subject():
     changes = fold([*verdicts("..aaA", subject="broker 2"), *verdicts("..aaA", subject="broker 1")])
     assert [(change.subject, change.window_start_ms) for change in changes] == [("broker 1", 4), ("broker 2", 4)]
