@@ -119,7 +119,7 @@ def _silenced(run: RunContext, changes: _Changes, mutes: Sequence[Mute]) -> dict
             silenced[change.key] = NOT_JUDGED_ANY_MORE
         elif mute is not None:
             silenced[change.key] = mute.describe()
-        elif run.notify is None and change.window_start_ms < oldest_ms:
+        elif run.notify is None and change.is_open and change.window_start_ms < oldest_ms:
             silenced[change.key] = "its window ended longer ago than mail.tell_within"
     return silenced
 

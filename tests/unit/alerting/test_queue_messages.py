@@ -139,6 +139,23 @@ def test_old_news_is_told_only_when_asked_for(notify, age_ms, mail_count, tmp_pa
     assert load_rows(run.warehouse, ALERT_OUTBOX).num_rows == mail_count
 
 
+def test_the_end_of_what_people_heard_of_is_told_however_old_its_window_is(tmp_path):
+    """Airflow paused for two days, in which it ended: who had the first mail took it for open for good."""
+    run = a_run(tmp_path)
+    raise_incidents.run(run, [judged(0, is_blind=True)])
+    later = replace(run, now_ms=T0_MS + 2 * DAY_MS)
+    raise_incidents.run(later, [judged(minute, is_blind=minute == 2) for minute in (1, 2, 3)])
+    assert [(row["state"], row["silenced_by"] is None) for row in list_changes(run)] == [
+        ("new", True), ("resolved", True), ("new", False), ("resolved", True),
+    ]  # fmt: skip
+    told = sorted(row["state"] for row in load_rows(run.warehouse, ALERT_OUTBOX).to_pylist())
+    assert told == ["new", "resolved"]
+
+
+def list_changes(run):
+    return sorted(load_rows(run.warehouse, INCIDENTS).to_pylist(), key=lambda row: row["window_start"])
+
+
 @pytest.mark.parametrize(
     ("mutes", "notify", "said"),
     [
