@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from operator import attrgetter
 
 from pipeline.alerting.incidents import load_open
-from pipeline.model.verdict import HISTORY_FACTOR, BrokerLoad, Verdict
+from pipeline.model.verdict import BLIND, HISTORY_FACTOR, BrokerLoad, Verdict
 from pipeline.model.window import END_OF_TIME_MS, TimeWindow, Windows, milliseconds_of
 from pipeline.rules.rule import RuleMeasure
 from pipeline.runs import RunContext
@@ -20,6 +20,7 @@ from pipeline.verdicts.rules import judge_rules
 from pipeline.verdicts.sources import SkippedWindow, SourceBeginning, SourceStatus
 
 _AT_ONCE = 24  # windows whose measures are loaded at once
+_IS_BLIND = f"rule = 'broker_share' AND verdict IN {tuple(sorted(BLIND))}"
 _MOVING = """
     SELECT window_start, sum(reassigning_count) AS moving FROM topics WHERE reassigning_count > 0
     GROUP BY window_start ORDER BY window_start"""
@@ -39,6 +40,11 @@ def run(run: RunContext, windows: Windows) -> tuple[Verdict, ...]:
     status = run.values(SourceStatus, WINDOW_STATUS, reach)
     arrivals = [one for one in status if one.window_start_ms in trusted_ms]
     skipped = find_reassignments(run, reach) | sources.find_skipped(arrivals, max_age_ms=max_age_ms)
+    if doubted_ms := {one.window_start_ms for one in status} - trusted_ms:  # read again: their shares are of before
+        blind = run.tuples(VERDICTS, reach, "window_start_ms", "verdict", "reason", where=_IS_BLIND)
+        skipped |= {
+            at: SkippedWindow(kind, said.removeprefix("not judged: ")) for at, kind, said in blind if at in doubted_ms
+        }
     loads = run.values(BrokerLoad, BROKER_SHARE, reach)
     ratios: dict[int, dict[int, float | None]] = defaultdict(dict)
     for load in loads:

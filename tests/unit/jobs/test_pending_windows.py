@@ -14,7 +14,7 @@ from pipeline.storage.frames import rows_of
 from pipeline.storage.rows import replace_rows
 from pipeline.storage.tables_on_disk import ensure_tables
 from pipeline.tables.bronze import CLUSTER_STATE, WINDOW_STATUS
-from pipeline.tables.gold import VERDICTS
+from pipeline.tables.gold import BROKER_SHARE, VERDICTS
 from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import BACK_TESTS
 from pipeline.tables.silver import RECORD_BATCHES
@@ -141,6 +141,29 @@ def test_a_later_window_that_nobody_measured_gets_no_verdict(tmp_path):
     assert judge(both, SECOND) == [SECOND.start_ms]
     raise_incidents.run(both, judge_health.run(both, (SECOND,)))
     assert judge(first, FIRST) == [FIRST.start_ms, SECOND.start_ms]
+
+
+@pytest.mark.parametrize(("is_trusted", "verdict"), [(None, "incomplete"), (True, "warn")])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_share_of_what_was_incomplete_is_none_while_its_window_is_read_again(is_trusted, verdict, count, tmp_path):
+    """A run that was killed, or whose data gate failed, left the shares of before: the broker failed by them."""
+    config = write_config(tmp_path)
+    lacks = {"expected_count": 3, "arrived_count": 1, "newest_at": instant_of(SECOND.end_ms)}
+    found_since = lacks | {"arrived_count": count}
+    expected = verdict if count == 3 else "incomplete"
+    write_status(config, (FIRST,))
+    write_status(config, (SECOND,), **lacks)
+    both = run_over(config, FIRST, SECOND)
+    of = {"share": 0.6, "expected_share": 0.3, "share_ratio": 2.0, "effective_unit_count": 1e6, "size_bytes": 10**9}
+    rows = [needed_row(BROKER_SHARE, SECOND.start_ms, broker_id=1, **of)]
+    replace_rows(
+        rows_of(BROKER_SHARE, rows, run_id="r"), config.warehouse, BROKER_SHARE, cluster="lab", windows=(SECOND,)
+    )
+    raise_incidents.run(both, judge_health.run(both, (FIRST, SECOND)))
+    write_status(config, (SECOND,), **found_since, run_id="again", is_trusted=is_trusted)
+    verdicts = [verdict for verdict in judge_health.run(both, (FIRST,)) if verdict.window_start_ms == SECOND.start_ms]
+    found = [verdict for verdict in verdicts if verdict.rule == "broker_share"]
+    assert [(verdict.subject, verdict.verdict) for verdict in found] == [("broker 1", expected)]
 
 
 def test_verdicts_that_follow_from_an_earlier_window_keep_what_theirs_were_judged_from(tmp_path):
