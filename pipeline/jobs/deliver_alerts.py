@@ -19,7 +19,7 @@ from pipeline.alerting.webhook import post
 from pipeline.config.mail import MAIL_CHANNEL, Smtp
 from pipeline.config.pipeline_config import PipelineConfig
 from pipeline.errors import ConfigError, DeliveryError, PipelineError, StorageError, UnusableServerError
-from pipeline.model.incident import AlertMessage
+from pipeline.model.incident import ENDED, AlertMessage
 from pipeline.model.window import DAY_MS, milliseconds_of
 from pipeline.storage import outbox
 from pipeline.storage.rows import load_rows
@@ -94,7 +94,7 @@ def deliver_or_queue(
 
 def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: _Clock) -> DeliveryReport:
     waiting, notes = _leave_out_gone(config, outbox.pending(config.warehouse), now_ms)
-    due = [message for message in waiting if not _has_to_wait(message, now_ms)]
+    due = _list_due(waiting, now_ms)
     delivered: list[tuple[AlertMessage, str]] = []
     failures = _hold_mails(config, smtp, due, now_ms)
     unusable: set[str | None] = {MAIL_CHANNEL} if failures else set()
@@ -105,8 +105,10 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     heard, told = _leave_out_silenced(config, due, alerts, now_ms)
     notes += told
     lots = _list_lots(heard, alerts)
+    untold = set[tuple[str, ...]]()  # incidents of which a message failed: the one about their end waits for it
     while lots:
         lot = [m for m in lots.popleft() if m.channel not in unusable and alerts.get(m.message_id) not in held]
+        lot = [m for m in lot if m.state not in ENDED or untold.isdisjoint(m.incidents)]
         if not lot or spent_s[channel := lot[0].channel] > _CHANNEL_S:
             continue
         began_s, ids = clock(), [message.message_id for message in lot]
@@ -122,9 +124,9 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
             reason = str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
             is_quiet = not is_unusable and _fails_no_task(lot[0])
             (notes if is_quiet else failures).extend(_keep_failure(config, lot, reason, now_ms))
+            untold |= set() if is_quiet else lot[0].incidents
             held |= {alerts[message_id] for message_id in ids if message_id in alerts}
-            if is_unusable:
-                unusable.add(channel)
+            unusable |= {channel} if is_unusable else set()
             continue
         finally:
             spent_s[channel] += clock() - began_s
@@ -147,6 +149,12 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
 def _has_to_wait(message: AlertMessage, now_ms: int) -> bool:
     """Whether its next attempt is later; what is later than anybody ever waits was tried while the clock was ahead."""
     return 0 < (message.next_attempt_at_ms or 0) - now_ms <= _LONGEST_WAIT_MS
+
+
+def _list_due(waiting: Sequence[AlertMessage], now_ms: int) -> list[AlertMessage]:
+    """What is due, and what waits about incidents whose end is due: that is not to come first."""
+    over = {one for m in waiting if m.state in ENDED and not _has_to_wait(m, now_ms) for one in m.incidents}
+    return [m for m in waiting if not (_has_to_wait(m, now_ms) and over.isdisjoint(m.incidents))]
 
 
 def _hold_mails(config: PipelineConfig, smtp: Smtp | None, due: Sequence[AlertMessage], now_ms: int) -> list[str]:

@@ -86,5 +86,10 @@ class AlertMessage:
         return {incident_of(key) for key in self.tells.split(",")} if self.tells else {self.incident_id}
 
     @property
+    def incidents(self) -> set[tuple[str, ...]]:
+        """The same, on its channel."""
+        return {(str(self.channel), self.cluster, name) for name in self.incident_ids}
+
+    @property
     def is_silenced(self) -> bool:
         return self.given_up_at_ms is not None and (self.last_error or "").startswith(SILENCED)

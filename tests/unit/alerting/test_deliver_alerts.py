@@ -133,6 +133,9 @@ def test_a_message_that_fails_does_not_stop_the_others_and_stays(config):
 
 
 def test_greylisted_messages_arrive_with_the_next_run(config):
+    empty_outbox(config)
+    queue_other(config)
+    queue_other(config, cluster="third")
     with serving(mailbox := Greylist()) as smtp:
         with pytest.raises(DeliveryError, match="1 of 2"):
             send(config, smtp)
@@ -142,6 +145,16 @@ def test_greylisted_messages_arrive_with_the_next_run(config):
     assert too_early.notes == ("1 messages wait for their next attempt: partition-health outbox",)
     assert len(mailbox.kept) == 2
     assert pending(config.warehouse) == []
+
+
+def test_no_mail_about_an_incident_comes_after_the_one_about_its_end(config):
+    """The server put the first one off: it came hours after the one that says that all is well."""
+    states = {row["message_id"]: state for state, row in stored(config).items()}
+    with serving(mailbox := Greylist()) as smtp:
+        with pytest.raises(DeliveryError):
+            send(config, smtp)
+        send(config, smtp, NOW_MS + 30_000)
+    assert [states[name.strip("<>")] for name in message_ids(mailbox)] == ["new", "resolved"]
 
 
 def test_a_server_that_is_not_there_stops_the_run_at_the_first_message(config):
