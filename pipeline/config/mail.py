@@ -126,8 +126,8 @@ class Mail(Section):
     mutes: ConfigPath = Path("mutes.yaml")
     """File with the mutes and their ends; `partition-health mute` writes it."""
     tell_within: Duration = timedelta(days=1)
-    """No message is sent about windows that ended longer before the run, unless `--notify` is given or an incident ended
-    there that people heard of, so backfills send none."""
+    """No message is sent about windows that ended longer before the run, unless `--notify` is given, so backfills send
+    none. The end of an incident that people were told of is told all the same."""
     give_up_after: Duration = timedelta(days=3)
     """A message that cannot be delivered for that long is given up, with a note."""
 
