@@ -15,8 +15,9 @@ import polars as pl
 from pipeline.model.window import TimeWindow
 
 GAP_INTERVALS = 3
-_LEAST_LEFT = 0.5
-"""Part of a counter that is left where a store of metrics switches to another replica, a scrape behind: the process goes on."""
+_LEAST_LEFT, _LEAST_LEFT_OF_UNKNOWN = 0.5, 0.99
+"""Part of a counter that is left where a store of metrics switches to another replica, a scrape behind: the process goes on;
+where it does not tell its start, so much that no new one has counted it at once."""
 START_TOLERANCE_MS = 1000  # starts that are given to the second, or computed from an age, move by less
 
 
@@ -71,7 +72,7 @@ def _with_starts(
     """Sorts the samples; adds the window, the sample before, restarts, and since when each sample has counted."""
     at, started, earlier_ms = pl.col("observed_at_ms"), pl.col("started_at_ms"), pl.col("earlier_ms")
     restarted = started > _before("started_at_ms", subject) + START_TOLERANCE_MS
-    left = pl.when(restarted.not_()).then(_LEAST_LEFT).otherwise(1.0)  # not known: any fall is a restart
+    left = pl.when(restarted.not_()).then(_LEAST_LEFT).otherwise(_LEAST_LEFT_OF_UNKNOWN)
     fell = pl.any_horizontal(pl.col(counter) < left * _before(counter, subject) for counter in counters)
     has_reset = fell.fill_null(value=False) | restarted.fill_null(value=False)
     start_ms = pl.when(started <= at).then(started)

@@ -45,6 +45,8 @@ def increases(*rows):
         ([(10, 5, 1, None), (15, 8, 13, None)], [(5, 9, 0, 0), (8, 2, 1, 0)]),
         # a process that goes on steps back where a store switches to another replica of the scraper
         ([(10, 100, 1, None), (15, 95, 1, None), (20, 101, 1, None)], [(100, 9, 0, 0), (0, 5, 0, 0), (6, 5, 0, 0)]),
+        # so does that of one that does not tell its start, as of brokers: it would have to have counted as much at once
+        ([(10, 1000, None, None), (15, 995, None, None)], [(None, None, 0, 0), (0, 5, 0, 0)]),
         # what is a connection's or a topic's own may begin anew while the process goes on
         ([(10, 100, 1, None), (15, 40, 1, None)], [(100, 9, 0, 0), (40, 5, 1, 0)]),
         # a start told to the second wavers
