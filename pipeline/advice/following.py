@@ -87,7 +87,8 @@ def predict_following(
         for broker_id, ends in shares[topic].items():
             if broker_id in loads:
                 loads[broker_id] = [load + end * size for load, end in zip(loads[broker_id], ends, strict=True)]
-    total = sum(one.load_bytes for one in partitions) or 1
+    # what nobody leads is load of no broker
+    total = sum(one.load_bytes for one in partitions if one.topic in sizes or one.leader_id in loads) or 1
     return {
         broker_id: (low / total / part, median / total / part, high / total / part)
         for broker_id, part in parts.items()

@@ -101,14 +101,16 @@ def run(args: argparse.Namespace) -> int:
 
     if args.configured:
         changes = [(name, work_out(_change_of(change))) for name, change in run.cluster.what_ifs.items()]
-        documents = [{"name": name, "not_judged": not_judged, **_describe(now, one, follows)} for name, one in changes]
+        documents = [
+            {"name": name, "not_judged": not_judged, **describe_what_if(now, one, follows)} for name, one in changes
+        ]
         print_answer(
             args, {"window": str(window), "what_ifs": documents}, lambda: says_window(window) + as_table(documents)
         )
         return 0
     foreseen = work_out(_change_of(asked))
     write_plan(args.plan, foreseen.plan.moves)
-    document = {"window": str(window), "not_judged": not_judged, **_describe(now, foreseen, follows)}
+    document = {"window": str(window), "not_judged": not_judged, **describe_what_if(now, foreseen, follows)}
     print_answer(args, document, lambda: says_window(window) + format_what_if(document, foreseen, target))
     return 0
 
@@ -154,9 +156,11 @@ def _change_of(given: WhatIf) -> ClusterChange:
     )
 
 
-def _describe(now: PlacedCluster, foreseen: Foreseen, follows: tuple[int, ...]) -> dict[str, Any]:
-    then, plan, total = foreseen.then, foreseen.plan, sum(one.load_bytes for one in foreseen.then.partitions)
-    parts, loads, ratios = fair_parts(then.brokers), now.loads, now.ratios
+def describe_what_if(now: PlacedCluster, foreseen: Foreseen, follows: tuple[int, ...]) -> dict[str, Any]:
+    then, plan, loads, ratios = foreseen.then, foreseen.plan, now.loads, now.ratios
+    parts = fair_parts(then.brokers)
+    carried = (p for p in then.partitions if p.leader_id in parts or (p.is_pinned and foreseen.is_replayed))
+    total = sum(one.load_bytes for one in carried)  # what nobody leads is load of no broker
     changed_sizes = {one: round(ratio * parts[one] * total) for one, (_, ratio, _) in foreseen.ratios.items()}
     then_ratios = [ratio for _, ratio, _ in foreseen.ratios.values()]
     return {
@@ -237,9 +241,8 @@ def format_what_if(document: dict[str, Any], foreseen: Foreseen, target: float) 
         for row in document["brokers"]
     ]
     head = ("", "bytes now", "ratio", "bytes then", "ratio", "by plan")
-    before = format_percent(document["head_room_ratio"])
-    is_known = document["changed_head_room_ratio"] is not None
-    after = f"{format_percent(document['changed_head_room_ratio'])} then" if is_known else "not predicted then"
+    before, head_room = format_percent(document["head_room_ratio"]), document["changed_head_room_ratio"]
+    after = "not predicted then" if head_room is None else f"{format_percent(head_room)} then"
     lines = [f"Usable: {before} of all brokers' capacity now, {after}."]
     if document["load_follows"]:
         lines.append(_describe_following(document, then))

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable
 
-from pipeline.advice.following import LeaderReplay
+from pipeline.advice.following import LeaderReplay, predict_following
 from pipeline.advice.what_ifs import (
     ClusterChange,
     Following,
@@ -18,10 +18,12 @@ from pipeline.advice.what_ifs import (
     plan_even,
 )
 from pipeline.cli import main
+from pipeline.cli.what_if import describe_what_if
 from pipeline.codec.tools.reassignment_text import format_reassignment, parse_reassignment
 from pipeline.config_file import load_config
 from pipeline.errors import ConfigError, InputError
 from pipeline.jobs.recommend import load_placement
+from pipeline.measures.zone_plans import rate_brokers
 from pipeline.model.placement import PlacementBroker
 from pipeline.model.window import HOUR_MS, TimeWindow, instant_of
 from pipeline.runs import plan_runs
@@ -195,6 +197,19 @@ def add_settings(config, folder, settings):
     own = folder / "partition-health.yaml"
     own.write_text(config.read_text().replace("    sources:", f"{settings}    sources:"))
     return own
+
+
+def test_what_nobody_leads_is_load_of_no_broker():
+    """Of three brokers two are lost, and with them a third of the bytes: the last one carries no more than it leads."""
+    foreseen = foresee(CLUSTER, ClusterChange(lost=frozenset({1, 2})), target_ratio=1.1)
+    document = describe_what_if(CLUSTER, foreseen, ())
+    assert document["leaderless"] == ["orders-2", "clicks-5"]
+    assert [row["changed_size_bytes"] for row in document["brokers"]] == [400, None, None]
+    then = change_cluster(CLUSTER, ClusterChange(lost=frozenset({1}))).partitions[:3]
+    alone = (*then, place(6, (1,), leader=-1, in_sync=()))
+    assert {one: ends[1] for one, ends in predict_following(alone, STANDING, {}).items()} == rate_brokers(
+        alone, STANDING
+    )
 
 
 def test_the_command_says_what_a_lost_broker_leaves(config, capsys, tmp_path):
