@@ -13,6 +13,7 @@ from pipeline.codec.log.batch_headers import Flaw, HeaderScan, sum_headers
 from pipeline.codec.log.segment import scan_headers
 from pipeline.model.log_tree import LeaderEpoch
 from pipeline.sources.collected.manifest import LogProgress, SegmentTotals
+from pipeline.sources.files.directory_walk import SEGMENT_NAME
 from pipeline.sources.files.log_gaps import find_begin_ms, find_sent_ms
 from pipeline.sources.files.segment_plan import SegmentRead
 from pipeline.sources.records import segment_scan
@@ -60,13 +61,25 @@ def read_partition(
     for read in reads:
         while progress is None or not 0 <= read.next_base_offset <= progress.next_offset:
             try:
+                inode = Path(read.path).stat().st_ino
                 unit = _read_stretch(read, progress, settings, name(read.path), unit_bytes)
+                if Path(read.path).stat().st_ino != inode:
+                    continue  # the cleaner put another one in its place meanwhile
             except FileNotFoundError:
-                break  # retention took it
+                base_offset = max((one for one in _list_bases(read) if one < read.base_offset), default=None)
+                if base_offset is None:
+                    break  # retention took it
+                path = str(Path(read.path).with_name(f"{base_offset:020d}.log"))
+                read = replace(read, path=path, base_offset=base_offset)  # noqa: PLW2901 - the cleaner merged both
+                continue
             if unit is None:
                 return
             progress = unit.progress
             yield unit
+
+
+def _list_bases(read: SegmentRead) -> list[int]:
+    return [int(one.stem) for one in Path(read.path).parent.iterdir() if SEGMENT_NAME.fullmatch(one.name)]
 
 
 def is_stuck(read: SegmentRead, progress: LogProgress | None) -> bool:

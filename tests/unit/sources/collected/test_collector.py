@@ -316,6 +316,34 @@ def test_a_file_that_the_cleaner_rewrote_doubles_nothing(config, disk, landing):
     assert found == list_offsets(read_once(config, disk))
 
 
+@pytest.mark.parametrize("is_merged", [True, False], ids=["into the segment before", "in its place"])
+def test_a_segment_that_the_cleaner_rewrites_while_it_is_read_is_whole(is_merged, config, disk, landing, monkeypatch):
+    """Of a real broker a minute's batches had 137 records and its keys 128, so that this window was in doubt for good."""
+    batches, end = make_batches(0, 30)
+    second = int.from_bytes(batches[20][:8])
+    disk.write(0, b"".join(batches[:20]), second)
+    run_collector(config, disk, landing)
+    disk.write(second, b"".join(batches[20:]), end)
+    disk.write(end, b"", end)
+    scan, rewritten = partition_scan.scan_file_records, []
+
+    def rewrite_and_scan(read, *given):
+        if read.base_offset == second and not rewritten:
+            Path(read.path).rename(f"{read.path}.deleted")
+            base_offset, held = (0, batches) if is_merged else (second, batches[20:22] + batches[23:])
+            disk.write(base_offset, b"".join(held), end)
+            rewritten.append(read)
+        yield from scan(read, *given)
+
+    monkeypatch.setattr(partition_scan, "scan_file_records", rewrite_and_scan)
+    run_collector(config, disk, landing)
+    found, whole = add_up(collected(config, landing)), add_up(read_once(config, disk))
+    assert rewritten
+    assert not read_landing(landing).gaps
+    assert found["batches"].total() == whole["batches"].total()
+    assert [found[kind] for kind in (Kind.KEYS, Kind.ARRIVALS)] == [whole[kind] for kind in (Kind.KEYS, Kind.ARRIVALS)]
+
+
 def test_parts_go_when_their_time_is_over_and_what_a_dead_collector_left_after_a_day(config, disk, landing):
     disk.write(0, b"".join(make_batches(0, 30)[0]))
     run_collector(config, disk, landing)
