@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pipeline.measures.outages import is_slow
 from pipeline.measures.window_loads import fair_parts
-from pipeline.model.number_text import format_clock, format_ms, format_name, format_percent, format_ratio
+from pipeline.model.number_text import format_clock, format_ms, format_name, format_percent, format_ratio, join_names
 from pipeline.model.placement import Brokers, PartitionMove, Partitions, Place, PlacedPartition
 from pipeline.model.promise import Recommendation, Trust
 
@@ -119,6 +119,7 @@ class BrokerAnswers:
     stages_ms: Mapping[str, float] = field(default_factory=dict)  # mean time of its requests by stage
     peer_stages_ms: Mapping[str, float] = field(default_factory=dict)  # median of the other brokers' means
     idle_ratios: Mapping[str, float] = field(default_factory=dict)  # of `request handlers` and `network threads`
+    throttled_ms: Mapping[str, float] = field(default_factory=dict)  # clients' quotas, if it is slow to no other client
     changes: tuple[str, ...] = ()  # what else changed when it began, in words
 
     @property
@@ -171,6 +172,9 @@ def check_broker(hot: HotBroker) -> Recommendation:
     predicted = describe_ratios(hot.healed if is_slow else {}, hot)
     if answers is not None and is_slow:
         title = f"broker {broker_id} is slow: look at its disk, network, neighbours"
+        if answers.throttled_ms:
+            names = _name_throttled(answers)
+            title = f"broker {broker_id} is slow to producers that a quota delays: raise it for {names}"
         text = describe_answers(broker_id, answers)
         if (peak := predicted["predicted_peak_ratio"]) is not None:
             text += f" Were it as fast as the others, the replay puts the highest broker at {format_ratio(peak)}."
@@ -184,11 +188,18 @@ def check_broker(hot: HotBroker) -> Recommendation:
     return Recommendation(action=CHECK_BROKER, title=title, text=text, topic="", **predicted)
 
 
+def _name_throttled(answers: BrokerAnswers) -> str:
+    return "client " + join_names([format_name(name, 40) for name in sorted(answers.throttled_ms)], 2)
+
+
 def describe_answers(broker_id: int, answers: BrokerAnswers) -> str:
     own, others = format_ms(answers.latency_avg_ms), format_ms(answers.peers_ms)
     ratio = format_ratio(answers.ratio_to_peers)
     said = [f"Producers wait {own} for broker {broker_id}, {others} for the others ({ratio})."]
     hint, stages = _describe_stages(answers)
+    if answers.throttled_ms:
+        longest, clients = format_ms(max(answers.throttled_ms.values())), _name_throttled(answers)
+        hint = f"A quota delays produce requests of {clients} by up to {longest}, and the broker is slow to no other client."
     said += [hint] if hint else []  # what to look at comes first: the first screen of a mail has no room for all of it
     before = " or longer" if answers.is_since_first else ""
     if answers.since_ms is not None:
@@ -218,8 +229,9 @@ def _describe_stages(answers: BrokerAnswers) -> tuple[str, str]:
         if ms >= 0.05 * inside
     ]
     others = " (in brackets: the other brokers)" if answers.peer_stages_ms else ""
-    most = max(known, key=lambda name: known[name])
-    hint = f"Most of its time points to {_STAGES[most][1]}." if known[most] >= _MOST_HINTED * inside else ""
+    timed = {name: ms for name, ms in known.items() if name != "throttle"}  # brokers answer first, then delay (KIP-219)
+    most = max(timed, key=lambda name: timed[name], default="")
+    hint = f"Most of its time points to {_STAGES[most][1]}." if timed and timed[most] >= _MOST_HINTED * inside else ""
     if inside < _MOST_HINTED * answers.latency_avg_ms:
         hint = "Clients wait longer than the broker needs: look at the network between them, and what shares its host."
     if inside < _LEAST_SHOWN_MS:

@@ -45,7 +45,7 @@ def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int])
         time_ms = median_ms if mean_ms is None else mean_ms
         if broker_id is not None and time_ms is not None:
             stages[broker_id][stage] = time_ms
-    idle = _read_idle(run, window)
+    idle, throttled = _read_idle(run, window), _read_throttled(run, window)
     answers = {}
     for broker_id in broker_ids:
         own = by_broker.get(broker_id, {}).get(window.start_ms)
@@ -65,6 +65,7 @@ def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int])
             stages_ms=stages.get(broker_id, {}),
             peer_stages_ms={stage: statistics.median(found) for stage, found in others.items()},
             idle_ratios=idle.get(broker_id, {}),
+            throttled_ms=throttled.get(broker_id, {}),
             changes=() if since_ms is None or before_ms is None else _find_changes(run, before_ms, since_ms),
         )
     return answers
@@ -89,6 +90,23 @@ def _read_idle(run: RunContext, window: TimeWindow) -> dict[int, dict[str, float
             if broker_id is not None and ratio is not None:
                 idle[broker_id][name] = min(ratio, idle[broker_id].get(name, 1.0))
     return idle
+
+
+def _read_throttled(run: RunContext, window: TimeWindow) -> dict[int, dict[str, float]]:
+    """By broker the longest delay by quotas of the clients that it is slow to, if that explains all of their waits."""
+    longest: dict[str, float] = defaultdict(float)
+    for client_id, longest_ms in run.tuples(PRODUCER_NODES, (window,), "client_id", "throttle_time_max_ms"):
+        longest[client_id] = max(longest[client_id], longest_ms or 0.0)
+    slow: dict[int, dict[str, float]] = defaultdict(dict)
+    columns = ("broker_id", "client_id", "request_latency_avg_ms", "ratio_to_peers")
+    for broker_id, client_id, latency_ms, ratio in run.tuples(LATENCY, (window,), *columns):
+        if client_id != ALL_CLIENTS and is_slow(latency_ms, ratio):
+            slow[broker_id][client_id] = latency_ms
+    # requests behind a delayed one wait for its end
+    is_quota = {
+        of: all(longest[name] >= waits_ms / 2 for name, waits_ms in waits.items()) for of, waits in slow.items()
+    }
+    return {of: {name: longest[name] for name in waits} for of, waits in slow.items() if is_quota[of]}
 
 
 def _find_changes(run: RunContext, before_ms: int, since_ms: int) -> tuple[str, ...]:

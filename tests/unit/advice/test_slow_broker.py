@@ -46,6 +46,10 @@ SHOWN = {
         },
         ["a request spends 480 ms appending to its log (3.0 ms)", "points to its disk"],
     ),
+    "a disk, where quotas delay clients after their answers": (
+        {"stages_ms": {"total": 500.0, "local": 480.0, "throttle": 900.0}},
+        ["points to its disk", "900 ms throttled"],
+    ),
     "followers": (
         {"stages_ms": {"total": 510.0, "remote": 500.0, "local": 5.0}},
         ["points to followers or the network"],
