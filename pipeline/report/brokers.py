@@ -193,7 +193,7 @@ def _say_waiting(rows: Rows) -> str:
     throttled = sum(bool(row["throttle_time_ms"]) for row in rows)
     blocked = sum(bool(row["buffer_blocked_ratio"]) for row in rows)
     if throttled or blocked:
-        return f"{throttled} producers are throttled by a quota, {blocked} wait for buffer memory."
+        return f"Of these {len(rows)} producers {throttled} are throttled by a quota, {blocked} wait for buffer memory."
     return "No producer is throttled, none waits for buffer memory."
 
 

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
+from pipeline.report.brokers import WAITING
 from pipeline.report.page import gather_report, render_report
 from pipeline.runs import plan_runs
 from tests.report_page import read_answers, read_page
@@ -266,3 +267,9 @@ def test_lines_are_as_high_as_their_numbers(name, page, answers):
         assert len(heights) == len(values) > 1
         scales += [height / value for height, value in zip(heights, values, strict=True)]
     assert scales == pytest.approx([scales[0]] * len(scales), rel=1e-3)
+
+
+def test_producers_that_wait_are_counted_among_those_that_are_shown():
+    """The statement gives the twenty that wait longest: of three hundred that a quota delays it seemed to be all."""
+    rows = [{"throttle_time_ms": 5.0, "buffer_blocked_ratio": 0.0}] * 20
+    assert WAITING.says(rows) == "Of these 20 producers 20 are throttled by a quota, 0 wait for buffer memory."
