@@ -79,7 +79,7 @@ def read_partition(
 
 
 def _list_bases(read: SegmentRead) -> list[int]:
-    return [int(one.stem) for one in Path(read.path).parent.iterdir() if SEGMENT_NAME.fullmatch(one.name)]
+    return [int(one.stem) for one in Path(read.path).parent.glob("*.log") if SEGMENT_NAME.fullmatch(one.name)]
 
 
 def is_stuck(read: SegmentRead, progress: LogProgress | None) -> bool:

@@ -5,6 +5,7 @@ Oracle: `scan_file` over the whole files, as a run on the disks reads them.
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -342,6 +343,16 @@ def test_a_segment_that_the_cleaner_rewrites_while_it_is_read_is_whole(is_merged
     assert not read_landing(landing).gaps
     assert found["batches"].total() == whole["batches"].total()
     assert [found[kind] for kind in (Kind.KEYS, Kind.ARRIVALS)] == [whole[kind] for kind in (Kind.KEYS, Kind.ARRIVALS)]
+
+
+def test_a_log_that_is_deleted_while_it_is_read_is_no_problem(config, disk, landing, monkeypatch):
+    batches, end = make_batches(0, 30)
+    disk.write(0, b"".join(batches), end)
+    monkeypatch.setattr(
+        partition_scan, "scan_file_records", lambda read, *_: shutil.rmtree(Path(read.path).parent) or ()
+    )
+    counts = [run_collector(config, disk, landing).problem_count for _ in range(2)]
+    assert counts[0] == counts[1]  # the second finds nothing to read
 
 
 def test_parts_go_when_their_time_is_over_and_what_a_dead_collector_left_after_a_day(config, disk, landing):
