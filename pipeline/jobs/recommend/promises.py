@@ -30,6 +30,7 @@ from pipeline.tables.silver import PRODUCER_NODES, PRODUCER_SESSIONS, SERVICE_MO
 from pipeline.tables.values import values_of
 
 _LOOK_BACK = 24  # windows, as far back as `gold.latency` itself compares
+_IN_FLIGHT = 5  # requests that a producer has under way by default: those behind a delayed one wait for its end
 _OTHER_VOLUME = 0.25  # a change of the bytes produced that is worth a word
 
 
@@ -102,9 +103,9 @@ def _read_throttled(run: RunContext, window: TimeWindow) -> dict[int, dict[str, 
     for broker_id, client_id, latency_ms, ratio in run.tuples(LATENCY, (window,), *columns):
         if client_id != ALL_CLIENTS and is_slow(latency_ms, ratio):
             slow[broker_id][client_id] = latency_ms
-    # requests behind a delayed one wait for its end
     is_quota = {
-        of: all(longest[name] >= waits_ms / 2 for name, waits_ms in waits.items()) for of, waits in slow.items()
+        of: all(_IN_FLIGHT * longest[name] >= waits_ms for name, waits_ms in waits.items())
+        for of, waits in slow.items()
     }
     return {of: {name: longest[name] for name in waits} for of, waits in slow.items() if is_quota[of]}
 
