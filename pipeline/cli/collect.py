@@ -6,6 +6,7 @@ once per window.
 """
 
 import argparse
+import math
 import os
 import time
 import uuid
@@ -46,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
     cluster = args.cluster or (names[0] if len(names) == 1 else None)
     if cluster not in names:
         raise ConfigError(f"--cluster: expected one of {', '.join(names)}")
-    if args.rate <= 0:
-        raise ConfigError(f"--rate {args.rate:g}: expected more than 0")
+    if not 0 < args.rate * _MB < math.inf:
+        raise ConfigError(f"--rate {args.rate:g}: expected a number above 0")
     request = CollectRequest(
         paths=args.paths,
         config=config,
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         run_id=uuid.uuid4().hex,
     )
     landing = StoredFolder(args.to if is_remote(args.to) else str(Path(args.to).absolute()), config.storage)
-    rate_limit = RateLimit(bytes_per_s=round(args.rate * _MB), clock=time.monotonic, pause=time.sleep)
+    rate_limit = RateLimit(bytes_per_s=math.ceil(args.rate * _MB), clock=time.monotonic, pause=time.sleep)
     done = collect(request, landing, rate_limit)
     written, by_kind = sum(done.written_bytes.values()), dict(sorted(done.written_bytes.items()))
     ratio = written / done.read_bytes if done.read_bytes else None

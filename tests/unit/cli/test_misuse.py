@@ -5,6 +5,7 @@ import pytest
 from pipeline.cli import main
 from pipeline.cli.run import _as_text
 from pipeline.files import replace_file
+from tests.config_files import write_configuration
 from tests.report_tables import write_config, write_warehouse
 
 
@@ -80,6 +81,22 @@ def test_a_time_that_is_none_is_refused_in_one_line(config, tmp_path, capsys, op
     assert main(["collect", str(tmp_path), "--to", str(tmp_path / "landing"), "--config", config, *option]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert f"'{option[1]}' is not a" in line
+
+
+@pytest.mark.parametrize("rate", ["0", "-1", "nan", "inf"])
+def test_a_rate_that_nothing_can_be_read_at_is_refused_in_one_line(config, tmp_path, capsys, rate):
+    assert main(["collect", str(tmp_path), "--to", str(tmp_path / "landing"), "--config", config, "--rate", rate]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"partition-health: error: --rate {rate}: expected ")
+
+
+def test_a_candidate_that_cannot_be_replayed_is_refused_once_for_all_clusters(tmp_path, capfd):
+    clusters = {name: {"sources": [{"kind": "log_directories", "paths": ["nowhere"]}]} for name in "ab"}
+    candidate = {"name": "own", "partitioner": "nowhere.py:Own"}
+    path = write_configuration(tmp_path, clusters, candidates=[candidate])
+    assert main(["run", "--config", str(path)]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("partition-health: error: candidate own: ")
 
 
 def test_a_report_of_longer_than_there_are_records_is_one_of_all(config, tmp_path):
