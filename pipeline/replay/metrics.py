@@ -234,8 +234,8 @@ def _measure_latency(nodes: Sequence[ClientNode], before: Sequence[ClientNode], 
     """
     known = [node for node in nodes if node.request_latency_avg_ms is not None and node.outgoing_bytes]
     sizes = [node.outgoing_bytes or 0.0 for node in known]
-    total, queued = sum(sizes), _queue_time(known)
-    if not total or queued is None:
+    queued = _queue_time(known)
+    if queued is None:
         return None
     earlier = {node.broker_id: _read_metrics(node, length_ms) for node in before}
     weighted = 0.0
@@ -244,4 +244,4 @@ def _measure_latency(nodes: Sequence[ClientNode], before: Sequence[ClientNode], 
         if not latency.is_settled:
             return None
         weighted += (latency.request_latency_avg_ms or 0.0) * size
-    return queued + weighted / total
+    return queued + weighted / sum(sizes)

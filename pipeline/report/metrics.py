@@ -45,7 +45,6 @@ class GaugeFamily:
 FAMILIES = tuple(
     GaugeFamily(**one) for one in yaml.safe_load(files("pipeline.report").joinpath("metrics.yaml").read_text())
 )
-_ANSWER_BYTES = 1 << 16
 _JOB = "partition_health"
 
 
@@ -92,7 +91,7 @@ def _push(registry: CollectorRegistry, gateway: Pushgateway, cluster: str) -> No
     ) -> Callable[[], object]:
         client = gateway.async_client()
         request = client.build_request(method, url, headers=dict(headers), content=data)
-        return exchange_once(client, request, most_bytes=_ANSWER_BYTES)[0].raise_for_status
+        return exchange_once(client, request, most_bytes=0)[0].raise_for_status  # its words are not told
 
     try:
         push_to_gateway(gateway.url, _JOB, registry, grouping_key={"cluster": cluster}, handler=handler)

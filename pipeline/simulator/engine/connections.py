@@ -139,8 +139,8 @@ def _fails(sim: Simulation, connection: NodeConnection, broker: BrokerState, now
 
 
 def can_send(sim: Simulation, producer: ProducerState, connection: NodeConnection, now_ns: int) -> bool:
-    if not connection.is_connected and not connection.is_connecting:
-        connection.is_connecting = True
+    if not connection.was_begun:
+        connection.was_begun = True
         primitives.set_clock(sim, connection.number, now_ns + producer.connect_ns)
     return (
         connection.is_connected
@@ -243,7 +243,6 @@ def disconnect(sim: Simulation, producer: ProducerState, connection: NodeConnect
     """Closes a connection and begins anew; what waits in the broker's socket is lost."""
     connection.timed_out += connection.in_flight_count
     connection.is_connected = False
-    connection.is_connecting = True
     primitives.set_clock(sim, connection.number, now_ns + producer.reconnect_backoff_ns + producer.connect_ns)
     number = connection.head
     connection.head = connection.tail = NONE

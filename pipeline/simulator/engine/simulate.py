@@ -32,7 +32,6 @@ def _on_response(sim: Simulation, number: int, now_ns: int) -> None:
     producer = sim.producers[connection.producer]
     if not connection.is_connected:
         connection.is_connected = True
-        connection.is_connecting = False
     else:
         release_request(sim, take_response(sim, connection, now_ns))
         if connection.head != NONE:

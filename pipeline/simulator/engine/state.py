@@ -59,7 +59,7 @@ class NodeConnection:
     is_in_rack: bool  # the broker is in the rack of a producer that is rack-aware
     # the client's end
     is_connected: bool
-    is_connecting: bool
+    was_begun: bool  # it then connects again by itself
     throttled_until_ns: int
     first_in_flight: int  # requests without a handled response
     last_in_flight: int
