@@ -1,5 +1,6 @@
 """Delays from what a producer's metrics say of a connection, against queues whose time per request is known."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -128,6 +129,22 @@ def test_a_delay_is_varied_within_its_range_minute_by_minute_alike():
     least, most = (make_broker(model, 0, chance=chance).delay_ns.values for chance in (0.0, 1.0))
     assert least == (18_000_000, 19_800_000, 0, 97_000_000)
     assert most == (21_000_000, 23_100_000, 0, 103_000_000)
+
+
+@pytest.mark.parametrize(
+    ("high", "chance", "values"),
+    [
+        (21.0, None, (20_000_000, 0, 100_000_000)),
+        (21.0, 0.0, (18_000_000, 0, 90_000_000)),
+        (21.0, 1.0, (21_000_000, 0, 105_000_000)),
+        (math.inf, 1.0, (20_000_000, 0, 100_000_000)),
+    ],
+)
+def test_delays_that_follow_a_brokers_scrapes_vary_by_one_factor(high, chance, values):
+    series = ((0, 20.0), (60_000, 0.0), (120_000, 100.0))
+    usual = Parameter(20.0, 18.0, high, Origin.INFERRED)
+    model = replace(assume_service(1), delay_ms=usual, delay_series=series, is_followed=True)
+    assert make_broker(model, 0, chance=chance).delay_ns.values == values
 
 
 def test_a_broker_without_a_delay_gets_none():

@@ -117,6 +117,12 @@ def fit(sessions, nodes):
 LOAD = {0: 100_000, 1: 50_000}
 
 
+@pytest.mark.parametrize(("latency", "queue", "found"), [(3.0, 2.0, 5.0), (3.0, None, None), (None, 2.0, None)])
+def test_records_take_the_time_in_the_queue_and_that_of_the_request(latency, queue, found):
+    told = {"request_rate_per_s": 10.0, "request_latency_avg_ms": latency, "queue_time_avg_ms": queue}
+    assert fit_one(session(1, 7, {0: 60_000}), node(1, 0, 60_000, **told)).latency_avg_ms == found
+
+
 def test_a_client_that_is_watched_for_the_last_windows_only():
     """As where Prometheus was started later, or was away."""
     found = fit([session(window, 7, LOAD) for window in range(6)], {5: {APP: LOAD}})

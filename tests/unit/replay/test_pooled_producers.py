@@ -62,6 +62,7 @@ def test_each_pooled_producer_is_simulated_by_itself(traffic):
 def test_one_client_or_none_is_one_session(traffic):
     (session,) = group_of(traffic).sessions
     assert session.deal([]) == session.deal([7.0]) == [session]
+    assert [part.record_count for part in session.deal([3.0, 1.0])] == [15_000, 5_000]
     parts = session.deal(WEIGHTS)
     assert not any(part.is_keyed for part in parts)
     assert all(part.is_keyed for part in replace(session, keyless_count=session.record_count - 1).deal(WEIGHTS))
