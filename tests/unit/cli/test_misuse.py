@@ -90,6 +90,11 @@ def test_a_rate_that_nothing_can_be_read_at_is_refused_in_one_line(config, tmp_p
     assert line.startswith(f"partition-health: error: --rate {rate}: expected ")
 
 
+def test_half_a_megabyte_a_second_is_a_rate(config, tmp_path, capsys):
+    main(["collect", str(tmp_path), "--to", str(tmp_path / "landing"), "--config", config, "--rate", "0.5"])
+    assert "--rate" not in capsys.readouterr().err
+
+
 def test_a_candidate_that_cannot_be_replayed_is_refused_once_for_all_clusters(tmp_path, capfd):
     clusters = {name: {"sources": [{"kind": "log_directories", "paths": ["nowhere"]}]} for name in "ab"}
     candidate = {"name": "own", "partitioner": "nowhere.py:Own"}

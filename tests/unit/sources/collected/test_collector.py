@@ -455,7 +455,7 @@ def test_no_key_leaves_the_host(config, disk, landing):
 def test_the_command_collects_without_spark_once_and_then_only_what_is_new(config, disk, landing, tmp_path):
     disk.write(0, b"".join(make_batches(0, 30)[0]))
     command = ["collect", str(disk.root), "--to", landing.location, "--config", str(tmp_path / "partition-health.yaml")]
-    command += ["--as-of", format_instant(NOW_MS), "--rate", "0.5", "--json"]
+    command += ["--as-of", format_instant(NOW_MS), "--json"]
     program = f"""
 import sys
 from pipeline.cli import main
