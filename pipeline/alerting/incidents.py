@@ -8,8 +8,8 @@ recomputation give the same changes.
    window may be `fail` for its predecessors' sake alone: k of n).
 2. `since` is the earliest window above among those the verdict counted (`above_count`), not looking past k calm
    windows in a row, which would have ended an earlier incident.
-3. A window is *calm* when its value is below `resolves_at`. The k-th calm window in a row after the opening
-   resolves the incident. A window that was judged and is not calm starts the count again.
+3. A window is *calm* when its value is below `resolves_at`, or the gate excuses it as hash luck. The k-th calm window in
+   a row after the opening resolves the incident, or withdraws it where it is excused. A window that was judged and is not calm starts the count again.
 4. A window above whose value is `worsens_by` times the value last reported makes an open incident `worse`; a window
    that is not calm, `repeat_ms` or more after the last change, makes it `continuing`. Neither while its rule is `warning`.
 5. A window that was not judged (`not_enough_traffic`, `incomplete`, `stale`, or no value) says nothing: it is
@@ -47,8 +47,11 @@ class IncidentPolicy:
     resolves_by_limit: Mapping[float, float] = field(default_factory=dict)
 
     def is_calm(self, verdict: Verdict) -> bool:
-        resolves_at = self.resolves_by_limit.get(verdict.limit_value, self.resolves_at)
-        return is_judged(verdict) and not verdict.is_above and (verdict.value or 0.0) < resolves_at
+        is_excused = verdict.verdict == "warn"  # for what is not above: by the gate's `hash_luck`
+        return is_judged(verdict) and not verdict.is_above and (is_excused or self.is_well(verdict))
+
+    def is_well(self, verdict: Verdict) -> bool:
+        return (verdict.value or 0.0) < self.resolves_by_limit.get(verdict.limit_value, self.resolves_at)
 
 
 def as_open(change: IncidentChange, before: OpenIncident | None = None) -> OpenIncident:
@@ -161,7 +164,7 @@ def _next_state(seen: Verdicts, incident: OpenIncident, policy: IncidentPolicy) 
             if verdict.window_start_ms <= incident.opened_ms or (is_judged(verdict) and not policy.is_calm(verdict)):
                 break
             calm_count += policy.is_calm(verdict)
-        return "resolved" if calm_count >= policy.k else None
+        return None if calm_count < policy.k else "resolved" if policy.is_well(latest) else "withdrawn"
     if not is_judged(latest) or latest.value is None or latest.severity != "critical":
         return None
     before = incident.reported_value

@@ -125,6 +125,7 @@ _SENTENCES = re.compile(r"(?<=[.?!])\s+(?=[A-Z0-9])")
 _SAID_ELSEWHERE = ("the highest broker", "producers wait")  # by `Predicted` and `Effect`
 _EVEN = 0.005  # a predicted range narrower than this is shown as one number
 WITHDRAWN = "withdrawn: by the windows and limits known now there was no incident"
+EXCUSED = "withdrawn: it is above the limit by hash luck alone, which gate.hash_luck excuses"
 NOT_JUDGED_ANY_MORE = "no window of its subject is judged any more"
 
 
@@ -161,7 +162,14 @@ def _since(evidence: IncidentEvidence, counted: str = "") -> str:
 def _over(evidence: IncidentEvidence) -> tuple[tuple[str, str], ...]:
     change = evidence.change
     if change.state == "withdrawn":
-        return (("Over", WITHDRAWN), ("Reported", f"since {_since(evidence)}"), ("Do", "nothing"))
+        is_luck = (
+            isinstance(evidence, BrokerShareEvidence) and evidence.is_hash_luck and evidence.gate.hash_luck == "warn"
+        )
+        return (
+            ("Over", EXCUSED if is_luck else WITHDRAWN),
+            ("Reported", f"since {_since(evidence)}"),
+            ("Do", "nothing"),
+        )
     facts = [("Over", f"since {format_clock(evidence.window.end_ms)}"), ("Began", _since(evidence))]
     if change.peak_value is not None:
         limit = format_measure(change.rule, change.limit_value)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pipeline.evidence.brief import describe_brief, explain_cause
+from pipeline.evidence.brief import WITHDRAWN, describe_brief, explain_cause
 from pipeline.evidence.incident import HotPartition, ShareCauses
 from tests.unit.alerting.examples import new_evidence
 
@@ -21,6 +21,17 @@ def test_the_largest_part_of_the_skew_is_what_is_explained():
     (said,) = explain_cause(replace(new_evidence(), causes=replace(SPLIT, heavy_keys_term=None)))
     assert "look at keys, partitioner and batching" in said
     assert explain_cause(replace(new_evidence(), causes=None)) == ()
+
+
+def test_what_is_left_as_hash_luck_that_the_gate_excuses_is_called_so():
+    evidence = new_evidence()
+    lucky = tuple(replace(one, ratio_without_luck=1.0) for one in evidence.brokers)
+    excused = evidence.gate.model_copy(update={"hash_luck": "warn"})
+    over = replace(evidence, change=replace(evidence.change, state="withdrawn"))
+    assert answer_of(over, "Over") == WITHDRAWN
+    assert answer_of(replace(over, brokers=lucky), "Over") == WITHDRAWN
+    said = answer_of(replace(over, brokers=lucky, gate=excused), "Over")
+    assert said == "withdrawn: it is above the limit by hash luck alone, which gate.hash_luck excuses"
 
 
 def test_the_partitioner_is_named_where_placing_is_what_matters():

@@ -154,6 +154,17 @@ def test_the_share_of_a_window_that_was_not_judged_is_no_peak(kind):
     assert (new.peak_value, resolved.state, resolved.peak_value) == (1.5, "resolved", 1.5)
 
 
+@pytest.mark.parametrize(
+    ("after", "expected"), [("eee", "withdrawn"), ("ee.", "resolved"), ("..e", "withdrawn"), ("e-e", None)]
+)
+def test_an_incident_ends_when_only_hash_luck_is_left_that_the_gate_excuses(after, expected):
+    """`hash_luck: warn` was set because of its mails, and they came each day for good."""
+    rows = verdicts("aaA" + after.replace("e", "a"))
+    rows[3:] = [replace(row, is_above=False) if row.verdict == "warn" else row for row in rows[3:]]
+    states = [change.state for change in fold(rows, repeat_ms=2)]
+    assert states == ["new", expected or "continuing"]
+
+
 def test_subjects_are_folded_apart_and_told_by_window_then_subject():
     changes = fold([*verdicts("..aaA", subject="broker 2"), *verdicts("..aaA", subject="broker 1")])
     assert [(change.subject, change.window_start_ms) for change in changes] == [("broker 1", 4), ("broker 2", 4)]
