@@ -62,7 +62,7 @@ def _segments_past_retention(rule: str, given: RuleInput) -> Iterator[RuleMeasur
 def _reassignment_hours(rule: str, given: RuleInput) -> Iterator[RuleMeasure]:
     """Hours for which a topic has been reassigned at each window's end, of up to a day: no share is judged so long."""
     moving: dict[int, dict[str, int]] = defaultdict(dict)
-    history = -(-DAY_MS // given.window_ms)
+    history = max(2, -(-DAY_MS // given.window_ms))
     columns = ("window_start_ms", "topic", "reassigning_count")
     for start_ms, topic, count in given.tuples(TOPIC_HEALTH, *columns, history_windows=history):
         if count:

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.config.rules import RuleSettings, fill_rules
 from pipeline.jobs.judge_health import find_reassignments
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, instant_of
 from pipeline.rules import RULES
 from pipeline.rules.rule import RuleInput
 from pipeline.runs import plan_runs
@@ -41,8 +41,9 @@ def measure(rows, hours, *, window_ms=HOUR_MS):
     """The rule's measures of windows that begin at some hours."""
     starts_ms = [START_MS + hour * HOUR_MS for hour in hours]
 
-    def load(table, _):
-        return rows_of(table, rows, run_id="test")
+    def load(table, history):
+        first, last = instant_of(starts_ms[0] - history * window_ms), instant_of(starts_ms[-1])
+        return rows_of(table, [row for row in rows if first <= row["window_start"] <= last], run_id="test")
 
     given = RuleInput(load=load, starts_ms=starts_ms, window_ms=window_ms, disk_bytes={})
     return list(RULES["reassignment_hours"].measure("reassignment_hours", given))
@@ -72,6 +73,13 @@ def test_two_short_reassignments_a_day_apart_are_none_of_a_day():
     rows = [topic_row(24 * day, "a", 1) for day in range(3)]
     measures = measure(rows, (0, 24, 48), window_ms=24 * HOUR_MS)
     assert [(one.value, one.is_enough) for one in measures] == [(0, True), (24, False), (24, True)]
+
+
+def test_windows_of_a_day_that_are_judged_one_by_one_see_a_reassignment_of_days():
+    """Of each run only the window before was known, in which another one might have run: no alert for good."""
+    rows = [topic_row(24 * day, "a", 1) for day in range(4)]
+    measures = [one for day in range(4) for one in measure(rows, (24 * day,), window_ms=24 * HOUR_MS)]
+    assert [(one.value, one.is_enough) for one in measures] == [(0, True), (24, False), (24, True), (24, True)]
 
 
 def test_the_hours_are_named_and_counted_for_a_day_at_most():
