@@ -36,6 +36,8 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
     digest_id = f"D-{base64.b32encode(digest).decode('ascii')}"
     name, since, count = format_name(cluster), format_clock(start_ms), format_count(len(ordered))
     file, left = _csv(ordered)
+    is_open = any(change.is_open for change in ordered)
+    to_do = "look for a broker that is down, a reassignment, a source without data"
     text, query = ("Paste into `partition-health sql`:",), incidents_query(cluster, start_ms)
     return Content(
         cluster=cluster,
@@ -44,7 +46,7 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
         incident_id=digest_id,
         state=DIGEST,
         window_start_ms=start_ms,
-        tone="alarm" if any(change.is_open for change in ordered) else "calm",
+        tone="alarm" if is_open else "calm",
         badge="DIGEST",
         subject_line=f"[DIGEST] {format_name(cluster, 60)}: {counted} incidents in the window from {since} #{digest_id}",
         brief=Brief(
@@ -54,7 +56,7 @@ def describe_digest(cluster: str, changes: Sequence[IncidentChange], *, owner: s
                 ("What", counted),
                 ("Most severe", f"{format_name(ordered[0].subject)}, {ordered[0].rule.replace('_', ' ')}"),
                 ("Why", "so many at once usually have one cause"),
-                ("Do first", "look for a broker that is down, a reassignment, a source without data"),
+                ("Do first", to_do if is_open else "nothing"),
             ),
         ),
         figures={state: format_count(count) for state, count in counts.items() if count},

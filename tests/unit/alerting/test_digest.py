@@ -50,6 +50,15 @@ def test_the_file_holds_as_many_of_the_most_severe_as_a_mail_carries():
 
 
 @pytest.mark.parametrize(
+    ("states", "expected"), [(("resolved", "withdrawn"), "nothing"), (("resolved", "new"), "look for")]
+)
+def test_of_incidents_that_are_all_over_nothing_is_to_be_done(states, expected):
+    """A mail that all is well again had people look for a broker that is down."""
+    ended = [replace(change("leaderless", 0.0, 1.0), state=state) for state in states]
+    assert dict(describe_digest("demo", ended).brief.facts)["Do first"].startswith(expected)
+
+
+@pytest.mark.parametrize(
     ("subject", "cell"),
     [
         ("client a", "client a"),
