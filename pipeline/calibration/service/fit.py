@@ -156,6 +156,8 @@ def take_out_stale(node: NodeMetrics, before: NodeMetrics | None) -> NodeMetrics
     rate, latency_ms = node.request_rate_per_s or 0.0, node.request_latency_avg_ms or 0.0
     if node.is_own or before is None or before.end_ms != node.start_ms or before.request_latency_avg_ms is None:
         return node
+    if not rate:  # how much of the average is older, nobody knows
+        return replace(node, is_settled=False)
     ratio = _STALE_RATIO * min(1.0, MINUTE_MS / (node.end_ms - node.start_ms))
     old = ratio * (before.request_rate_per_s or 0.0)
     old_part = old / (old + (1 - ratio) * rate)

@@ -123,6 +123,30 @@ def test_records_take_the_time_in_the_queue_and_that_of_the_request(latency, que
     assert fit_one(session(1, 7, {0: 60_000}), node(1, 0, 60_000, **told)).latency_avg_ms == found
 
 
+@pytest.mark.parametrize(
+    ("rates", "latencies", "found"),
+    [
+        ((10, 10), (3.0, 3.0), 5.0),
+        ((10, 10), (90.0, 3.0), None),
+        ((10, None), (3.0, 3.0), None),
+        ((0, 0), (3.0, 3.0), None),
+    ],
+    ids=["alike", "other just before", "without a rate", "without a request"],
+)
+def test_what_a_latency_holds_of_the_window_before(rates, latencies, found):
+    nodes = {
+        number * MINUTE_MS: {
+            APP: [
+                node(number, 1, 60_000, request_rate_per_s=rate, request_latency_avg_ms=latency, queue_time_avg_ms=2.0)
+            ]
+        }
+        for number, (rate, latency) in enumerate(zip(rates, latencies, strict=True))
+    }
+    recording = Recording(windows=(), window_ms=MINUTE_MS, nodes=nodes)
+    (metrics,) = fit_sessions(recording, [session(1, 7, {1: 60_000})]).values()
+    assert metrics.latency_avg_ms == found
+
+
 def test_a_client_that_is_watched_for_the_last_windows_only():
     """As where Prometheus was started later, or was away."""
     found = fit([session(window, 7, LOAD) for window in range(6)], {5: {APP: LOAD}})
