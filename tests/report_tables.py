@@ -55,7 +55,16 @@ def write_config(folder, *, cluster=CLUSTER):
 
 
 def write_warehouse(
-    warehouse, *, topics=("orders", "clicks"), partitions=6, brokers=3, windows=6, client="app", hot=1, key="1f2e3d4c"
+    warehouse,
+    *,
+    topics=("orders", "clicks"),
+    partitions=6,
+    brokers=3,
+    windows=6,
+    client="app",
+    hot=1,
+    key="1f2e3d4c",
+    kinds=("no_key",),
 ):
     """Tables in which broker `hot` is above its limit from the third window before the end on, and an incident is open."""
     ensure_tables(warehouse)
@@ -94,6 +103,9 @@ def write_warehouse(
         excess_topic=pl.lit(topics[0]),
     )
     write_rows(warehouse, "gold.broker_share", shares)
+    of_kinds = all_topics.join(pl.DataFrame({"kind": list(kinds)}, {"kind": pl.String}), how="cross")
+    keys = hours.join(of_kinds, how="cross").with_columns(record_count=pl.lit(9), partition=pl.lit(0))
+    write_rows(warehouse, "silver.key_traffic", keys)
     judged = shares.with_columns(
         rule=pl.lit("broker_share"),
         subject=pl.format("broker {}", "broker_id"),

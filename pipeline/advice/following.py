@@ -184,7 +184,7 @@ def check_broker(hot: HotBroker) -> Recommendation:
         if answers is not None:
             own, others = format_ms(answers.latency_avg_ms), format_ms(answers.peers_ms)
             waits = f"It is not slow: producers wait {own} for it, {others} for the others."
-        text = f"Load follows this broker, and neither keys nor leaders explain it. {waits}"
+        text = f"Load follows this broker: no key that is known explains it, nor do leaders. {waits}"
     return Recommendation(action=CHECK_BROKER, title=title, text=text, topic="", **predicted)
 
 

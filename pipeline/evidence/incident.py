@@ -9,15 +9,17 @@ from pipeline.config.rules import Gate
 from pipeline.model.incident import IncidentChange
 from pipeline.model.promise import Promise, Recommendation
 from pipeline.model.verdict import BrokerLoad, Verdict, Verdicts
-from pipeline.model.window import TimeWindow
+from pipeline.model.window import TimeWindow, Windows
 from pipeline.rules import SOURCE_ARRIVAL
 from pipeline.runs import RunContext
 from pipeline.storage.predicates import format_datafusion_text
 from pipeline.tables.gold import BROKER_SHARE, LATENCY, PARTITION_HEALTH
 from pipeline.tables.health import PROMISES, RECOMMENDATIONS, RULE_MEASURES
 from pipeline.tables.incidents import INCIDENTS
+from pipeline.tables.keys import KEY_TRAFFIC
 from pipeline.tables.replay import SCENARIO_COMPARISON
 from pipeline.tables.silver import PARTITION_TRAFFIC
+from pipeline.tables.values import tuples_of
 from pipeline.verdicts.rules import list_events
 
 
@@ -128,6 +130,10 @@ def rank_topics(loads: Mapping[tuple[str, int], int], *, broker_id: int, expecte
 
 
 ALL_CLIENTS = "*"
+_KNOWN_RATIO = 0.98
+_KEYS = """
+    SELECT sum(CASE WHEN kind IN ('key', 'no_key') THEN record_count END) AS known, sum(record_count) AS record_count
+    FROM keys WHERE topic = {topic}"""
 KNOWN_LATENCY = f"client_id = '{ALL_CLIENTS}' AND request_latency_avg_ms IS NOT NULL AND ratio_to_peers <> 0"
 
 
@@ -178,6 +184,9 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
     led = run.values(HotPartition, PARTITION_HEALTH, windows, where=f"leader_id = {broker_id}")
     span = TimeWindow(min(change.since_ms, change.window_start_ms), windows[0].end_ms)
     promises = run.values(Promise, PROMISES, (span,))
+    topics = rank_topics(loads, broker_id=broker_id, expected_share=own.expected_share)
+    if topics and not _are_keys_known(run, windows, topics[0]):
+        causes = [replace(one, heavy_keys_term=None, hash_luck_term=None, remainder_term=None) for one in causes]
     advice = [
         replace(one, broker_ratios={int(broker): ratio for broker, ratio in dict(one.broker_ratios or ()).items()})
         for one in run.values(Recommendation, RECOMMENDATIONS, windows)
@@ -189,7 +198,7 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
         broker_id=broker_id,
         limits_at="gate.limit_ratio (gate.topics for one topic)",
         brokers=tuple(brokers),
-        topics=rank_topics(loads, broker_id=broker_id, expected_share=own.expected_share),
+        topics=topics,
         partitions=tuple(led),
         causes=next(iter(causes), None),
         above_count=verdict.above_count,
@@ -199,3 +208,10 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
         recommendations=tuple(sorted(advice, key=lambda one: one.rank)),
         promises=tuple(one for one in promises if one.subject == change.subject and one.promised_ms >= change.since_ms),
     )
+
+
+def _are_keys_known(run: RunContext, windows: Windows, topic: str) -> bool:
+    """Whether all but a few of a topic's records are known to have no key, or one that is stored."""
+    counted = run.query(_KEYS.format(topic=format_datafusion_text(topic)), windows, keys=KEY_TRAFFIC)
+    ((known, count),) = tuples_of(counted, "known", "record_count")
+    return bool(count) and (known or 0) >= _KNOWN_RATIO * count

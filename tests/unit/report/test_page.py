@@ -69,6 +69,25 @@ def test_the_first_screen_says_what_is_wrong_since_when_and_what_to_do(page):
     assert facts["Predicted"] == "share then 35.0 % [33.3, 36.7], enough to resolve it"
 
 
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        (("key", "no_key"), "producers send more to its partitions, not because of keys"),
+        (
+            ("other_keys", "no_key"),
+            "its partitions get more than others of their topics",
+        ),  # `keys: {mode: counts_only}`
+        ((), "its partitions get more than others of their topics"),
+    ],
+)
+def test_keys_that_are_not_stored_may_be_the_cause(tmp_path, kinds, said):
+    """A mail said of a heavy key that it was not because of keys."""
+    write_warehouse(tmp_path / "warehouse", windows=4, kinds=kinds)
+    facts = read_page(render(gather(write_config(tmp_path), hours=4))).one("header").one("dl").all("div")
+    (why,) = (pair.one("dd").text for pair in facts if pair.one("dt").text == "Why")
+    assert why.startswith(said)
+
+
 def test_before_the_incident_nothing_is_wrong(config):
     report = gather(config, hours=3)
     assert (report.status.tone, report.status.badge, report.status.headline) == ("calm", "OK", "Nothing is wrong")
