@@ -1,4 +1,4 @@
-"""Leader changes after which a log has a gap: signs of an unclean election, which brokers do not tell."""
+"""Leaders of whom logs tell otherwise: gaps, as unclean elections leave them, and brokers that no controller reaches."""
 
 from collections import defaultdict
 from itertools import groupby, pairwise
@@ -6,13 +6,15 @@ from typing import NamedTuple
 
 from pipeline.model.log import TopicPartition, fits_topics
 from pipeline.model.log_tree import KAFKA_TOPICS
-from pipeline.model.window import MINUTE_MS, TimeWindow
+from pipeline.model.window import LATEST_MS, MINUTE_MS, TimeWindow
 from pipeline.runs import RunContext
 from pipeline.sources.questions import name_some
+from pipeline.sources.source import ClusterReading
 from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
 from pipeline.tables.values import tuples_of
 
 _GAP = "logs have a gap before another broker led, as after an unclean election, which drops records: of"
+_CUT_OFF = "brokers that the controllers fenced go on serving clients, so who led is not known: of"
 _LEAST_MS = MINUTE_MS // 2  # for as long a replica is in sync that fetches nothing, by `replica.lag.time.max.ms`
 _TIMES = 2  # how often the gap is as long as any other of the log, or its silence at both ends
 _LEAST_BATCHES = 16  # of the gap, at the rate of the time around it: it has none by chance in 1 of 9 million
@@ -75,3 +77,23 @@ def list_gaps(run: RunContext) -> defaultdict[int, list[str]]:
                 if window.start_ms * 1000 < after.first_us and before.last_us < window.end_ms * 1000:
                     named[window.start_ms][str(TopicPartition(before.topic, before.partition))] = None
     return defaultdict(list, {start_ms: [name_some(_GAP, [*keys])] for start_ms, keys in named.items()})
+
+
+def list_cut_off(run: RunContext, reading: ClusterReading) -> dict[int, list[str]]:
+    """By window, partitions with records that a fenced broker took in an epoch of its own, while another led: its disk goes on."""
+    fenced_ms, history = dict[int, int](), reading.history
+    for broker_id, timeline in history.brokers.items():
+        changes = [*zip(timeline.moments_ms, timeline.values, strict=True)]
+        since_ms = next((at for at, one in reversed(changes) if not (one and one.is_fenced)), 0)
+        since_ms = next((at for at, _ in changes if at > since_ms), LATEST_MS)
+        if max(reading.disk_ends_ms.get(broker_id, {}).values(), default=0) > since_ms + MINUTE_MS:
+            fenced_ms[broker_id] = since_ms
+    named = defaultdict[int, dict[str, None]](dict)
+    columns = ("window_start_ms", "topic", "topic_id", "partition", "leader_id", "leader_epoch")
+    for at_ms, *log, leader_id, epoch in run.tuples(PARTITION_TRAFFIC, run.windows, *columns) if fenced_ms else ():
+        key = TopicPartition(log[0], log[2])
+        terms = {(term.topic_id or "", term.leader_epoch): term.leader_id for term in history.leader_terms(key)}
+        own = terms.get((log[1], epoch), leader_id)
+        if own != leader_id and fenced_ms.get(own, LATEST_MS) < at_ms + run.window_ms:
+            named[at_ms][str(key)] = None
+    return {at_ms: [name_some(_CUT_OFF, sorted(keys))] for at_ms, keys in named.items()}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from pipeline.engine import describe_work
-from pipeline.jobs.ingest.gaps import list_gaps
+from pipeline.jobs.ingest.gaps import list_cut_off, list_gaps
 from pipeline.jobs.ingest.ingest_input import IngestInput
 from pipeline.model.cluster import CLUSTER_METADATA, NO_LEADER, ClusterHistory, PartitionState, Timeline
 from pipeline.model.log import LogName, Problem, fits_topics
@@ -201,6 +201,8 @@ def _list_dropped(run: RunContext, reading: ClusterReading) -> dict[int, list[st
                     dropped[window.start_ms, reason][str(key)] = None
     for (start_ms, reason), keys in dropped.items():
         named[start_ms].append(name_some(reason, [*keys]))
+    for start_ms, names in list_cut_off(run, reading).items():
+        named[start_ms] += names
     return named
 
 

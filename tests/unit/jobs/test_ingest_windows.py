@@ -238,6 +238,35 @@ def test_a_gap_before_another_broker_leads_may_be_what_an_unclean_election_dropp
 
 
 @pytest.mark.parametrize(
+    ("fenced_at", "written_at", "leader_id", "lacking"),
+    [
+        (1.1, 3, 2, {1, 2}),  # it goes on, in both windows
+        (2.1, 9, 2, {2}),
+        (1.1, 1.2, 2, set()),  # it died then: some record's time is ahead
+        (1.1, 3, 1, set()),  # nobody else was elected
+        (None, 3, 2, set()),  # it came back
+    ],
+)
+def test_who_leads_is_not_known_where_a_fenced_broker_serves_on(tmp_path, fenced_at, written_at, leader_id, lacking):
+    """Disks counted what it took for the leader elected since."""
+    run = plan(tmp_path, 1, 2, window(2).end_ms)
+    ensure_tables(run.warehouse)
+    led = {"topic": "t", "topic_id": "old", "leader_epoch": 7, "leader_id": leader_id, "record_count": 9}
+    run.replace(
+        PARTITION_TRAFFIC, [zero_row(PARTITION_TRAFFIC, one.start_ms, **led) for one in run.windows], run.windows
+    )
+    reading = told_by_disks((-9, partition(1, 7, topic_id="old")), (1.1, partition(2, 8, topic_id="old")))
+    now, gone = Broker(broker_id=1), Broker(broker_id=1, is_fenced=True)
+    states = [(-10, gone), (-9, now), (1.1, gone), *([(1.2, gone)] if fenced_at else [(1.2, now)])]
+    moments_ms = tuple(int(START_MS + (minute if minute < 1 else fenced_at or 1.1) * MINUTE_MS) for minute, _ in states)
+    history = replace(reading.history, brokers={1: Timeline(moments_ms, tuple(one for _, one in states))})
+    written_ms = {1: {"/disk": int(START_MS + written_at * MINUTE_MS)}}
+    found = find_missing(run, replace(reading, history=history, disk_ends_ms=written_ms))
+    said = "brokers that the controllers fenced go on serving clients, so who led is not known: of t-0"
+    assert {minute: missing for minute, missing in found.items() if said in missing} == dict.fromkeys(lacking, said)
+
+
+@pytest.mark.parametrize(
     ("here", "denied", "topics", "lacking"),
     [
         ({}, {}, (), {1, 2}),
