@@ -145,3 +145,11 @@ def test_metrics_that_refuse_the_run_are_not_young(brought):
 def test_records_that_do_not_come_are_never_excused():
     (found,) = judge(arrival(arrived=0), **began(0, None, "live_cluster"))
     assert found.verdict == "fail"
+
+
+def test_metrics_that_refused_the_run_and_then_bring_nothing_are_not_told_to_be_over():
+    """The password was mended and nothing came: that only warns for a while, and the mail said that there was no incident."""
+    silent = [arrival(hour, source="prometheus", arrived=0, problem_count=1 - hour) for hour in (0, 1)]
+    verdicts = judge(*silent, **began(0, None))
+    assert [verdict.verdict for verdict in verdicts] == ["fail", "warn"]
+    assert [change.state for change in fold(verdicts)] == ["new"]
