@@ -103,8 +103,7 @@ def _deliver_due(config: PipelineConfig, smtp: Smtp | None, now_ms: int, clock: 
     # an alert of Alertmanager has one state: what comes later about it waits for what came before
     held = {alerts[m.message_id] for m in waiting if m.message_id in alerts and _has_to_wait(m, now_ms)}
     heard, told = _leave_out_silenced(config, due, alerts, now_ms)
-    notes += told
-    lots = _list_lots(heard, alerts)
+    lots, notes = _list_lots(heard, alerts), [*notes, *told]
     untold = set[tuple[str, ...]]()  # incidents of which a message failed: the one about their end waits for it
     while lots:
         lot = [m for m in lots.popleft() if m.channel not in unusable and alerts.get(m.message_id) not in held]
