@@ -58,6 +58,9 @@ def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int])
             if other != broker_id:
                 for stage, ms in spent.items():
                     others[stage].append(ms)
+        # a delay by a quota is no time of the broker's own
+        own_ms = sum(ms for stage, ms in stages.get(broker_id, {}).items() if stage not in {"total", "throttle"})
+        is_own = own_ms >= own.request_latency_avg_ms / 2
         answers[broker_id] = BrokerAnswers(
             latency_avg_ms=own.request_latency_avg_ms,
             ratio_to_peers=own.ratio_to_peers,
@@ -66,7 +69,7 @@ def read_answers(run: RunContext, window: TimeWindow, broker_ids: Sequence[int])
             stages_ms=stages.get(broker_id, {}),
             peer_stages_ms={stage: statistics.median(found) for stage, found in others.items()},
             idle_ratios=idle.get(broker_id, {}),
-            throttled_ms=throttled.get(broker_id, {}),
+            throttled_ms={} if is_own else throttled.get(broker_id, {}),
             changes=() if since_ms is None or before_ms is None else _find_changes(run, before_ms, since_ms),
         )
     return answers

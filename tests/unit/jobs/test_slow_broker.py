@@ -105,11 +105,13 @@ def test_the_broker_is_to_be_looked_at_first_with_what_its_metrics_show(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("other_wait_ms", "longest_ms", "is_quota"),
-    [(13.0, 4311.0, True), (535.0, 4311.0, False), (13.0, 90.0, False)],
-    ids=["by a quota alone", "another client waits, too", "the quota delays by less"],
+    ("other_wait_ms", "longest_ms", "local_ms", "is_quota"),
+    [(13.0, 4311.0, 4.0, True), (535.0, 4311.0, 4.0, False), (13.0, 90.0, 4.0, False), (13.0, 4311.0, 480.0, False)],
+    ids=["by a quota alone", "another client waits, too", "the quota delays by less", "its disk takes the time"],
 )
-def test_a_broker_that_is_slow_by_a_quota_alone_is_not_to_be_looked_at(other_wait_ms, longest_ms, is_quota, tmp_path):
+def test_a_broker_that_is_slow_by_a_quota_alone_is_not_to_be_looked_at(
+    other_wait_ms, longest_ms, local_ms, is_quota, tmp_path, monkeypatch
+):
     """Real brokers under a client's quota: it waits 4.07 s for one and 4.2 ms for another, and is throttled by 404 ms on average."""
     config, start = write_config(tmp_path), pl.lit(instant_of(T0_MS + (WINDOWS - 1) * HOUR_MS))
     waits = {"bulk": (13.0, 535.0, 13.0), "other": (13.0, other_wait_ms, 13.0)}
@@ -121,6 +123,7 @@ def test_a_broker_that_is_slow_by_a_quota_alone_is_not_to_be_looked_at(other_wai
         throttle = {"throttle_time_avg_ms": 54.0, "throttle_time_max_ms": longest_ms} if client_id == "bulk" else {}
         nodes = pl.DataFrame({"broker_id": [1], "client_id": [client_id], "instance": ["a"], **throttle})
         write_rows(config.warehouse, "silver.producer_nodes", nodes.with_columns(window_start=start))
+    monkeypatch.setitem(STAGES, 1, local_ms)
     _, (check, *_) = advise(tmp_path, placement="batches", leaders_moved=False)
     assert (check["title"] == "broker 1 is slow to producers that a quota delays: raise it for client bulk") == is_quota
     said = (
