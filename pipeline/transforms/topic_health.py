@@ -75,12 +75,16 @@ def _sum_partitions(partition_health: pl.DataFrame, loads: pl.DataFrame) -> pl.D
     of_loads = loads.group_by(_TOPIC).agg(
         whole.sum().cast(pl.Float64).alias("squared"),
         keyed.round(mode="half_away_from_zero").cast(pl.Int64).sum().alias("keyed_bytes"),
-        ((pl.col("record_count") > 0) & (pl.col("keyless_ratio").fill_null(0.0) < 1)).any().alias("may_have_keys"),
+        # where no record came nobody knows
+        (pl.col("keyless_ratio").filter(pl.col("record_count") > 0).fill_null(0.0).min().fill_null(0.0) < 1).alias(
+            "may_have_keys"
+        ),
     )
     total = pl.col("size_bytes").cast(pl.Float64)
     joined = sums.join(of_loads, on=_TOPIC, maintain_order="left").with_columns(
         divide(total * total, pl.col("squared")).alias("batch_unit_count"),
         divide(pl.col("keyed_bytes"), pl.col("size_bytes")).alias("keyed_ratio"),
+        pl.col("may_have_keys").fill_null(value=True),
     )
     return joined.drop("squared", "keyed_bytes")
 

@@ -105,15 +105,19 @@ def test_the_broker_is_to_be_looked_at_first_with_what_its_metrics_show(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("other_wait_ms", "longest_ms", "local_ms", "is_quota"),
-    [(13.0, 4311.0, 4.0, True), (535.0, 4311.0, 4.0, False), (13.0, 90.0, 4.0, False), (13.0, 4311.0, 480.0, False)],
+    ("told_ms", "is_quota"),  # the other client's wait, the longest delay by the quota, the broker's own time
+    [
+        ((13.0, 4311.0, 4.0), True),
+        ((535.0, 4311.0, 4.0), False),
+        ((13.0, 90.0, 4.0), False),
+        ((13.0, 4311.0, 480.0), False),
+    ],
     ids=["by a quota alone", "another client waits, too", "the quota delays by less", "its disk takes the time"],
 )
-def test_a_broker_that_is_slow_by_a_quota_alone_is_not_to_be_looked_at(
-    other_wait_ms, longest_ms, local_ms, is_quota, tmp_path, monkeypatch
-):
+def test_a_broker_that_is_slow_by_a_quota_alone_is_not_to_be_looked_at(told_ms, is_quota, tmp_path, monkeypatch):
     """Real brokers under a client's quota: it waits 4.07 s for one and 4.2 ms for another, and is throttled by 404 ms on average."""
     config, start = write_config(tmp_path), pl.lit(instant_of(T0_MS + (WINDOWS - 1) * HOUR_MS))
+    other_wait_ms, longest_ms, local_ms = told_ms
     waits = {"bulk": (13.0, 535.0, 13.0), "other": (13.0, other_wait_ms, 13.0)}
     for client_id, of in waits.items():
         rows = pl.DataFrame({"broker_id": range(3), "request_latency_avg_ms": of}).with_columns(

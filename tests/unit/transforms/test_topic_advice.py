@@ -29,17 +29,19 @@ def rows_of(table: Table, rows):
 
 
 @pytest.mark.parametrize(
-    ("kind", "key_id", "advice"),
+    ("kind", "key_id", "record_count", "advice"),
     [
-        ("key", "00ff", MOVE),
-        ("other_keys", "", MOVE),  # `keys: {mode: counts_only}`
-        (None, "", MOVE),  # `keys: {mode: off}`: whether there are keys is not known
-        ("no_key", "", PLAIN),
+        ("key", "00ff", 10, MOVE),
+        ("other_keys", "", 10, MOVE),  # `keys: {mode: counts_only}`
+        (None, "", 10, MOVE),  # `keys: {mode: off}`: whether there are keys is not known
+        (None, "", 0, MOVE),  # a window without records says nothing of keys
+        ("no_key", "", 10, PLAIN),
     ],
 )
-def test_advice_for_more_partitions_says_that_keys_would_move_unless_there_are_none(kind, key_id, advice):
+def test_advice_for_more_partitions_says_that_keys_would_move_unless_there_are_none(kind, key_id, record_count, advice):
     numbers = range(4)
-    load = {"size_bytes": 1_000, "record_count": 10, "batch_count": 2, "batch_bytes_squared": 5e5}
+    load = {"size_bytes": 1_000, "record_count": record_count, "batch_count": 2, "batch_bytes_squared": 5e5}
+    load = load if record_count else dict.fromkeys(load, 0)
     traffic = [LOG | load | {"partition": n, "leader_id": n % 3} for n in numbers]
     state = rows_of(CLUSTER_STATE, [LOG | {"partition": n, "leader_id": n % 3, "is_leader": True} for n in numbers])
     counted = {"record_count": 10, "size_bytes": 900, "kind": kind, "key_id": key_id}
