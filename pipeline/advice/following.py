@@ -87,13 +87,17 @@ def predict_following(
         for broker_id, ends in shares[topic].items():
             if broker_id in loads:
                 loads[broker_id] = [load + end * size for load, end in zip(loads[broker_id], ends, strict=True)]
-    # what nobody leads is load of no broker
-    total = sum(one.load_bytes for one in partitions if one.topic in sizes or one.leader_id in loads) or 1
+    total = sum_carried(partitions, loads, sizes) or 1
     return {
         broker_id: (low / total / part, median / total / part, high / total / part)
         for broker_id, part in parts.items()
         for low, median, high in [loads[broker_id]]
     }
+
+
+def sum_carried(partitions: Partitions, broker_ids: Collection[int], replayed: Collection[str]) -> int:
+    """Bytes of topics that were replayed, and of partitions that these brokers lead: what nobody leads is load of none."""
+    return sum(one.load_bytes for one in partitions if one.topic in replayed or one.leader_id in broker_ids)
 
 
 CHECK_BROKER = "check_broker"

@@ -79,6 +79,7 @@ class Foreseen:
     ratios: Mapping[int, Ends]
     planned: Mapping[int, Ends]
     is_replayed: bool = False  # one of them was
+    replayed: Collection[str] = ()  # topics of which the changed cluster has what the replay says
     reason: str = ""  # why one of them is not predicted
 
     @property
@@ -117,8 +118,8 @@ def foresee(
     planned = changed if free == plan else replay(moved)
     placed = (then.partitions, move_partitions(then.partitions, plan.moves))
     ratios = [{} if changed.reason else predict_following(one, then.brokers, changed.shares) for one in placed]
-    is_replayed, reason = bool(changed.shares), changed.reason or planned.reason
-    own = Foreseen(then=then, plan=plan, ratios=ratios[0], planned=ratios[1], is_replayed=is_replayed, reason=reason)
+    own = Foreseen(then=then, plan=plan, ratios=ratios[0], planned=ratios[1], replayed=changed.shares)
+    own = replace(own, is_replayed=bool(changed.shares), reason=changed.reason or planned.reason)
     if planned.reason:
         return own
     found = replace(own, plan=free, planned=predict_following(moved, then.brokers, planned.shares), is_replayed=True)

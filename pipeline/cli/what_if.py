@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
-from pipeline.advice.following import Ends, LeaderReplay
+from pipeline.advice.following import Ends, LeaderReplay, sum_carried
 from pipeline.advice.what_ifs import ClusterChange, Following, Foreseen, PlacedCluster, foresee, pin_following
 from pipeline.cli import what_if_zones
 from pipeline.cli.terminal import add_config_option, add_json_option, format_table, print_answer, print_error
@@ -159,8 +159,7 @@ def _change_of(given: WhatIf) -> ClusterChange:
 def describe_what_if(now: PlacedCluster, foreseen: Foreseen, follows: tuple[int, ...]) -> dict[str, Any]:
     then, plan, loads, ratios = foreseen.then, foreseen.plan, now.loads, now.ratios
     parts = fair_parts(then.brokers)
-    carried = (p for p in then.partitions if p.leader_id in parts or (p.is_pinned and foreseen.is_replayed))
-    total = sum(one.load_bytes for one in carried)  # what nobody leads is load of no broker
+    total = sum_carried(then.partitions, parts, foreseen.replayed)
     changed_sizes = {one: round(ratio * parts[one] * total) for one, (_, ratio, _) in foreseen.ratios.items()}
     then_ratios = [ratio for _, ratio, _ in foreseen.ratios.values()]
     return {

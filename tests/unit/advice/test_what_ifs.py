@@ -359,6 +359,19 @@ def test_a_broker_added_gets_what_the_replay_with_the_plans_leaders_says():
     assert found.planned[3] == pytest.approx(tuple((on_3 + 600 * end) / 250 for end in (0.2, 0.35, 0.4)))
 
 
+def test_bytes_then_are_of_what_was_replayed_then_and_not_for_the_plan():
+    """Nobody led a partition at the window's end, and the plan alone was replayed: its bytes were spread over the brokers."""
+    nobodys = replace(PINNED.partitions[0], partition=2, leader_id=-1, in_sync=())
+    alone = replace(PINNED, partitions=(*PINNED.partitions, nobodys))
+    added = ClusterChange(added=(PlacementBroker(broker_id=3, rack="c"),))
+    even = {"orders": dict.fromkeys(range(4), (0.25, 0.25, 0.25))}
+    following = Following(keyed=frozenset({"clicks"}), replay=lambda *_: LeaderReplay(even))
+    foreseen = foresee(alone, added, target_ratio=1.1, following=following)
+    assert foreseen.is_replayed
+    rows = describe_what_if(alone, foreseen, ())["brokers"]
+    assert [row["changed_size_bytes"] for row in rows[:3]] == [row["size_bytes"] for row in rows[:3]]
+
+
 def test_a_plan_that_the_replay_finds_worse_than_leaving_topics_without_keys_is_not_taken():
     found, asked = look_ahead(ClusterChange(), {"orders": {0: (1.0, 1.0, 1.0)}})
     assert {topic for leaders, _ in asked for topic, _ in leaders} == {"orders"}
