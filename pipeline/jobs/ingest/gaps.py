@@ -68,10 +68,12 @@ def list_gaps(run: RunContext) -> defaultdict[int, list[str]]:
         silent_us = [terms[0].first_us - reach.start_ms * 1000, reach.end_ms * 1000 - terms[-1].last_us]
         usual_us = max(*silent_us, *(term.gap_us or 0 for term in terms))
         batch_count = sum(term.batch_count for term in terms)
+        active_us = sum(term.last_us - term.first_us for term in terms)  # a longer gap lies between bursts, as of jobs
         for before, after in pairwise(terms):
             gap_us = after.first_us - before.last_us
             is_rare = gap_us * batch_count >= _LEAST_BATCHES * (reach.duration_ms * 1000 - gap_us)
-            if before.leader_id == after.leader_id or gap_us <= max(_LEAST_MS * 1000, _TIMES * usual_us) or not is_rare:
+            is_long = max(_LEAST_MS * 1000, _TIMES * usual_us) < gap_us <= active_us
+            if before.leader_id == after.leader_id or not is_long or not is_rare:
                 continue
             for window in run.windows:
                 if window.start_ms * 1000 < after.first_us and before.last_us < window.end_ms * 1000:

@@ -215,6 +215,7 @@ def every(step, first, last, leader_id, epoch):
         (every(1, 0, 1, 1, 0) + every(1, 23, 80, 1, 0) + every(1, 125, 180, 2, 1), set()),  # bursts before
         (every(1, 40, 80, 1, 0) + every(1, 125, 180, 2, 1), set()),  # it begins late
         (every(9, 0, 80, 1, 0) + every(9, 125, 180, 2, 1), set()),  # too few to tell
+        (every(1, 10, 40, 1, 0) + every(1, 140, 170, 2, 1), set()),  # two bursts, as jobs make them
         (every(1, 0, 80, -1, 0) + every(1, 125, 180, -1, 1), set()),
     ],
 )
