@@ -8,7 +8,7 @@ from typing import Literal
 SILENCED = "silenced in Alertmanager"  # how `last_error` of a message begins that a silence held back
 IncidentState = Literal["new", "worse", "continuing", "resolved", "withdrawn"]
 """`worse`: the measure is much worse than last reported; `continuing`: last reported long ago; `withdrawn`: windows that came
-late show that there was none, or its subject is gone."""
+late show that there was none, only excused hash luck is left, or its subject is gone."""
 ENDED: frozenset[IncidentState] = frozenset({"resolved", "withdrawn"})
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Literal
 
 from pipeline.alerting.incidents import open_before
-from pipeline.evidence.brief import NOT_JUDGED_ANY_MORE, WITHDRAWN, describe_brief, explain_cause
+from pipeline.evidence.brief import EXCUSED, NOT_JUDGED_ANY_MORE, WITHDRAWN, describe_brief, explain_cause
 from pipeline.evidence.incident import BrokerShareEvidence, IncidentEvidence, gather_evidence
 from pipeline.model.incident import IncidentChange
 from pipeline.model.number_text import format_clock, format_count, format_name, format_percent, format_span
@@ -78,6 +78,10 @@ def _calm(run: RunContext, window: TimeWindow, changes: list[IncidentChange]) ->
         end_ms, end = last.window_start_ms + run.window_ms, "resolved"
         if last.state == "withdrawn":
             end = WITHDRAWN if last.value is not None else f"withdrawn: {NOT_JUDGED_ANY_MORE}"
+            luck = (BROKER_SHARE, last.subject, "warn", False)  # what the gate excuses
+            of_end = run.values(Verdict, VERDICTS, (run.window_at(last.window_start_ms),))
+            if last.rule == BROKER_SHARE and any((v.rule, v.subject, v.verdict, v.is_above) == luck for v in of_end):
+                end = EXCUSED
         facts = [
             ("Since", f"{format_clock(end_ms)}, when incident {last.incident_id} was {end}"),
             ("It was", f"{_sentence(last)} for {format_span(end_ms - last.since_ms)}"),

@@ -9,7 +9,7 @@ INCIDENTS = of_cluster(
     "gold.incidents", "incident state change", ("cluster", "incident_id", "state", "window_start"),
     timestamp("window_start", "Window that brought the state."),
     string("incident_id", "Id, the same from its first message to its end, whatever windows come late; never given again."),
-    string("state", "`new`, `worse` (than reported), `continuing` (reported long ago), `resolved`, or `withdrawn`: windows that came late show that there was none, or its subject is gone."),
+    string("state", "`new`, `worse` (than reported), `continuing` (reported long ago), `resolved`, or `withdrawn`: windows that came late show that there was none, only excused hash luck is left, or its subject is gone."),
     string("rule", "Rule that was broken."),
     string("subject", "What broke it."),
     timestamp("since", "First window above the limit."),

@@ -121,6 +121,20 @@ def test_a_broker_above_its_limit_before_the_incident_is_named(config):
     assert dict(status.facts)["Broker 1"] == "50.0% of the bytes"
 
 
+def test_an_incident_that_only_hash_luck_ended_is_not_said_to_have_been_none(tmp_path):
+    write_warehouse(tmp_path / "warehouse", windows=6)
+    config = write_config(tmp_path)
+    (run,) = plan_runs(config, TimeWindow(T0_MS + 2 * HOUR_MS, T0_MS + 3 * HOUR_MS), run_id="r", now_ms=T0_MS)
+    start = {"window_start": instant_of(run.windows[0].start_ms), "rule": "broker_share", "subject": "broker 1"}
+    verdict = {"verdict": "warn", "reason": "by chance", "is_above": False, "above_count": 0}
+    run.replace(VERDICTS, [{**start, **verdict, "value": 1.5, "limit_value": 1.2}], run.windows)
+    told = {"incident_id": "K-1", "state": "withdrawn", "since": instant_of(T0_MS), "window_count": 3}
+    run.replace(INCIDENTS, [{**start, **told, "value": 1.5, "peak_value": 1.5, "limit_value": 1.2}], run.windows)
+    since = dict(gather(config, hours=3).status.facts)["Since"]
+    excused = "withdrawn: it is above the limit by hash luck alone, which gate.hash_luck excuses"
+    assert since == f"2026-11-21 03:00 UTC, when incident K-1 was {excused}"
+
+
 @pytest.mark.parametrize(
     ("state", "value", "said"),
     [
