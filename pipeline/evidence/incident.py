@@ -75,6 +75,10 @@ class ShareCauses:
     remainder_term: float | None = None
     rack_aware_term: float | None = None  # of the remainder; None where it was not measured
 
+    @property
+    def is_of_known_keys(self) -> bool:
+        return max(self.heavy_keys_term or 0.0, self.hash_luck_term or 0.0) > (self.remainder_term or 0.0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceLatency:
@@ -185,8 +189,9 @@ def _gather(run: RunContext, common: dict[str, Any], verdict: Verdict) -> Broker
     span = TimeWindow(min(change.since_ms, change.window_start_ms), windows[0].end_ms)
     promises = run.values(Promise, PROMISES, (span,))
     topics = rank_topics(loads, broker_id=broker_id, expected_share=own.expected_share)
-    if topics and not _are_keys_known(run, windows, topics[0]):
-        causes = [replace(one, heavy_keys_term=None, hash_luck_term=None, remainder_term=None) for one in causes]
+    if topics and not _are_keys_known(run, windows, topics[0]):  # what is left may be theirs
+        unknown: dict[str, Any] = dict.fromkeys(("heavy_keys_term", "hash_luck_term", "remainder_term"))
+        causes = [one if one.is_of_known_keys else replace(one, **unknown) for one in causes]
     advice = [
         replace(one, broker_ratios={int(broker): ratio for broker, ratio in dict(one.broker_ratios or ()).items()})
         for one in run.values(Recommendation, RECOMMENDATIONS, windows)

@@ -10,6 +10,7 @@ import shutil
 
 import polars as pl
 import pytest
+from deltalake import DeltaTable
 
 from pipeline.model.window import DAY_MS, HOUR_MS, TimeWindow, instant_of
 from pipeline.report.answers import Answer
@@ -86,6 +87,15 @@ def test_keys_that_are_not_stored_may_be_the_cause(tmp_path, kinds, said):
     facts = read_page(render(gather(write_config(tmp_path), hours=4))).one("header").one("dl").all("div")
     (why,) = (pair.one("dd").text for pair in facts if pair.one("dt").text == "Why")
     assert why.startswith(said)
+
+
+def test_a_heavy_key_is_named_where_others_are_not_stored(tmp_path):
+    """There were more keys than memory holds: a mail told that partitions get more, and not of the key that is known."""
+    write_warehouse(tmp_path / "warehouse", windows=4, kinds=("key", "other_keys"))
+    shares = DeltaTable(tmp_path / "warehouse" / "gold" / "broker_share")
+    shares.update(updates={"heavy_keys_term": "0.15", "remainder_term": "0.02"})
+    report = gather(write_config(tmp_path), hours=4)
+    assert dict(report.status.facts)["Why"].startswith("its partitions hold heavy keys")
 
 
 def test_before_the_incident_nothing_is_wrong(config):
