@@ -192,8 +192,10 @@ def test_a_configured_strategy_that_did_not_place_the_recorded_keys_predicts_not
 def test_what_a_candidate_takes_of_producers_that_nobody_knows_is_a_doubt(kind, monkeypatch):
     """Thirty producers of one zone were drawn evenly over three, and `partitioner.rack.aware=true` was trusted advice."""
     monkeypatch.setattr(comparison, "doubt_width", lambda _: ())
-    topic = SimpleNamespace(recorded=SimpleNamespace(), outcomes=(), keyed=None)
-    outcome = SimpleNamespace(runs=object(), keys=None, is_baseline=False, is_as_in_use=False, assumptions=[kind.say()])
+    recorded = SimpleNamespace(records=np.array([1000]), keyless_count=1000, partition_count=1)
+    topic = SimpleNamespace(recorded=recorded, outcomes=(), keyed=None)
+    simulated = {"runs": SimpleNamespace(partition_count=1), "partitioner": "java-builtin", "keys": None}
+    outcome = SimpleNamespace(**simulated, is_baseline=False, is_as_in_use=False, assumptions=[kind.say()])
     tested = dict.fromkeys(TRUSTS, Trust.TRUSTED)
     assert {*_describe_trusts(topic, outcome, tested).values()} == {f"not trustworthy: {kind.say().text}"}
 
@@ -210,10 +212,12 @@ def test_what_a_candidate_takes_of_producers_that_nobody_knows_is_a_doubt(kind, 
 def test_a_simulation_is_worth_what_is_known_of_the_keys(keys, said, monkeypatch):
     """Keys without hashes stayed where they were under twice the partitions, and that was called trusted."""
     monkeypatch.setattr(comparison, "doubt_width", lambda _: ())
-    recorded = SimpleNamespace(keyless_count=10, records=np.array([600, 400]))
+    recorded = SimpleNamespace(keyless_count=10, records=np.array([600, 400]), partition_count=2)
     topic = SimpleNamespace(recorded=recorded, outcomes=(), keyed=None)
+    runs = SimpleNamespace(partition_count=2)
     known = keys and SimpleNamespace(**{"unknown_record_count": 0, "moves": MoveTotals(), **keys})
-    outcome = SimpleNamespace(runs=object(), keys=known, is_baseline=False, is_as_in_use=False, assumptions=())
+    simulated = {"runs": runs, "partitioner": None, "keys": known}
+    outcome = SimpleNamespace(**simulated, is_baseline=False, is_as_in_use=False, assumptions=())
     tested = dict.fromkeys(TRUSTS, Trust.TRUSTED)
     assert _describe_trusts(topic, outcome, tested)["trust"].startswith(said)
     as_in_use = SimpleNamespace(**{**vars(outcome), "is_as_in_use": True})
