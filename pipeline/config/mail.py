@@ -127,7 +127,7 @@ class Mail(Section):
     """File with the mutes and their ends; `partition-health mute` writes it."""
     tell_within: Duration = timedelta(days=1)
     """No message is sent about windows that ended longer before the run, unless `--notify` is given, so backfills send
-    none. The end of an incident that people were told of is told all the same."""
+    none. A message about the end of a reported incident is sent all the same."""
     give_up_after: Duration = timedelta(days=3)
     """A message that cannot be delivered for that long is given up, with a note."""
 
