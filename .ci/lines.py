@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("pipeline", "dags", "expectations")
-MOST_LINES = 55_481
+MOST_LINES = 55_479
 LEAST_LOGIC_PERCENT = 46.6
 KINDS = ("docstring", "comment", "blank", "import", "signature", "declaration", "logic")
 

@@ -27,7 +27,7 @@ from pipeline.alerting.incident_ids import Episode, KnownIncident, fails, is_jud
 from pipeline.model.incident import ENDED, IncidentChange, IncidentState, OpenIncident
 from pipeline.model.verdict import Verdict, Verdicts
 from pipeline.model.window import TimeWindow
-from pipeline.rules import BROKER_SHARE, times_worse, worst_of
+from pipeline.rules import is_excused, times_worse, worst_of
 from pipeline.runs import RunContext
 from pipeline.storage.predicates import format_datafusion_text
 from pipeline.storage.tables_on_disk import ensure_tables
@@ -47,9 +47,7 @@ class IncidentPolicy:
     resolves_by_limit: Mapping[float, float] = field(default_factory=dict)
 
     def is_calm(self, verdict: Verdict) -> bool:
-        # what is not above: a share by the gate's `hash_luck`; sources warn of what lacks
-        is_excused = verdict.rule == BROKER_SHARE and verdict.verdict == "warn"
-        return is_judged(verdict) and not verdict.is_above and (is_excused or self.is_well(verdict))
+        return is_judged(verdict) and not verdict.is_above and (is_excused(verdict) or self.is_well(verdict))
 
     def is_well(self, verdict: Verdict) -> bool:
         return (verdict.value or 0.0) < self.resolves_by_limit.get(verdict.limit_value, self.resolves_at)

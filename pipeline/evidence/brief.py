@@ -165,11 +165,8 @@ def _over(evidence: IncidentEvidence) -> tuple[tuple[str, str], ...]:
         is_luck = (
             isinstance(evidence, BrokerShareEvidence) and evidence.is_hash_luck and evidence.gate.hash_luck == "warn"
         )
-        return (
-            ("Over", EXCUSED if is_luck else WITHDRAWN),
-            ("Reported", f"since {_since(evidence)}"),
-            ("Do", "nothing"),
-        )
+        over = EXCUSED if is_luck else WITHDRAWN
+        return (("Over", over), ("Reported", f"since {_since(evidence)}"), ("Do", "nothing"))
     facts = [("Over", f"since {format_clock(evidence.window.end_ms)}"), ("Began", _since(evidence))]
     if change.peak_value is not None:
         limit = format_measure(change.rule, change.limit_value)

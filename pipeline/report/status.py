@@ -13,7 +13,7 @@ from pipeline.model.number_text import format_clock, format_count, format_name, 
 from pipeline.model.verdict import Verdict, Verdicts
 from pipeline.model.window import TimeWindow, milliseconds_of
 from pipeline.report.answers import AnswerRow, Chart, ChartColumn, Point, Rows, Scale, Words, format_known, format_words
-from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL, format_measure
+from pipeline.rules import BROKER_SHARE, SOURCE_ARRIVAL, format_measure, is_excused
 from pipeline.runs import RunContext
 from pipeline.tables.gold import VERDICTS
 from pipeline.tables.incidents import INCIDENTS
@@ -78,9 +78,8 @@ def _calm(run: RunContext, window: TimeWindow, changes: list[IncidentChange]) ->
         end_ms, end = last.window_start_ms + run.window_ms, "resolved"
         if last.state == "withdrawn":
             end = WITHDRAWN if last.value is not None else f"withdrawn: {NOT_JUDGED_ANY_MORE}"
-            luck = (BROKER_SHARE, last.subject, "warn", False)  # what the gate excuses
-            of_end = run.values(Verdict, VERDICTS, (run.window_at(last.window_start_ms),))
-            if last.rule == BROKER_SHARE and any((v.rule, v.subject, v.verdict, v.is_above) == luck for v in of_end):
+            at_end = (run.window_at(last.window_start_ms),) if last.rule == BROKER_SHARE else ()
+            if any(v.subject == last.subject and is_excused(v) for v in run.values(Verdict, VERDICTS, at_end)):
                 end = EXCUSED
         facts = [
             ("Since", f"{format_clock(end_ms)}, when incident {last.incident_id} was {end}"),

@@ -6,6 +6,7 @@ The broker share and the arrival of sources are judged by rules of their own, in
 from collections.abc import Iterable
 
 from pipeline.model.number_text import format_percent, format_ratio
+from pipeline.model.verdict import Verdict
 from pipeline.rules.brokers import BROKER_RULES
 from pipeline.rules.shares import SHARE_RULES
 from pipeline.rules.topics import TOPIC_RULES
@@ -33,6 +34,11 @@ def times_worse(rule: str, value: float, before: float) -> float:
     """How many times worse a value is than one before; without bound where the better one is 0."""
     over, under = (before, value) if _is_falling(rule) else (value, before)
     return over / under if under else float("inf") if over else 1.0
+
+
+def is_excused(verdict: Verdict) -> bool:
+    """Whether a share is above its limit by hash luck that the gate excuses; sources warn of what lacks."""
+    return verdict.rule == BROKER_SHARE and verdict.verdict == "warn" and not verdict.is_above
 
 
 def _is_falling(rule: str) -> bool:

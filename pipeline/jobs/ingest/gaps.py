@@ -9,6 +9,7 @@ from pipeline.model.log_tree import KAFKA_TOPICS
 from pipeline.model.window import LATEST_MS, MINUTE_MS, TimeWindow
 from pipeline.runs import RunContext
 from pipeline.sources.questions import name_some
+from pipeline.sources.records.batch_rows import LeaderEpochs
 from pipeline.sources.source import ClusterReading
 from pipeline.tables.silver import PARTITION_TRAFFIC, RECORD_BATCHES
 from pipeline.tables.values import tuples_of
@@ -40,8 +41,6 @@ _GAP_US = """
     CAST(base_timestamp AS BIGINT) - lag(CAST(max_timestamp AS BIGINT)) OVER (
         PARTITION BY topic, topic_id, partition, leader_epoch ORDER BY base_offset)"""
 _ORDERED = f"{_TERMS.format(gap_us=_GAP_US, logs=_SILENT)} ORDER BY topic, topic_id, partition, leader_epoch"
-
-
 _FIELDS = ("topic", "topic_id", "partition", "leader_id", "first_us", "last_us", "gap_us", "batch_count")
 
 
@@ -92,10 +91,9 @@ def list_cut_off(run: RunContext, reading: ClusterReading) -> dict[int, list[str
             fenced_ms[broker_id] = since_ms
     named = defaultdict[int, dict[str, None]](dict)
     columns = ("window_start_ms", "topic", "topic_id", "partition", "leader_id", "leader_epoch")
+    leaders = LeaderEpochs.of(history, reading.tree, reading.replicas).by_epoch if fenced_ms else {}
     for at_ms, *log, leader_id, epoch in run.tuples(PARTITION_TRAFFIC, run.windows, *columns) if fenced_ms else ():
-        key = TopicPartition(log[0], log[2])
-        terms = {(term.topic_id or "", term.leader_epoch): term.leader_id for term in history.leader_terms(key)}
-        own = terms.get((log[1], epoch), leader_id)
+        own = leaders.get(tuple(log), {}).get(epoch, leader_id)
         if own != leader_id and fenced_ms.get(own, LATEST_MS) < at_ms + run.window_ms:
-            named[at_ms][str(key)] = None
+            named[at_ms][str(TopicPartition(log[0], log[2]))] = None
     return {at_ms: [name_some(_CUT_OFF, sorted(keys))] for at_ms, keys in named.items()}
